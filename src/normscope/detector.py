@@ -1,0 +1,300 @@
+"""Detector: learn from normal images, score new ones, save and load; the mathematics is in the rooms below."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Self, TypedDict, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+
+from normscope import __version__, artifact
+from normscope.calibration import Calibration
+from normscope.card import Card
+from normscope.errors import (
+    ImageFolderError,
+    ModelFileError,
+    NormscopeError,
+    NotFittedError,
+    SettingError,
+    TrainingError,
+)
+from normscope.images import store
+from normscope.images.folder import printable
+from normscope.images.store import Store
+from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, gather, split
+from normscope.methods import find, settings_of
+from normscope.settings import JSON, build, to_json
+from normscope.training import checkpoint as checkpoints
+from normscope.training import loop
+from normscope.training.batches import InOrder
+from normscope.training.budget import seconds as budget_seconds
+from normscope.training.device import choose_device
+from normscope.training.method import Method
+from normscope.training.randomness import seeded
+
+DEFAULT_BUDGET = 300.0
+BATCH = 128
+INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the held-out images are drawn
+
+
+class Row(TypedDict):
+    """What is said of one file; a file that cannot be read has an error and nothing else."""
+
+    path: str
+    score: float | None
+    p_value: float | None
+    anomalous: bool | None
+    error: str | None
+
+
+class Detector:
+    """Learns what normal images look like, then scores new ones: higher is more anomalous.
+
+    Without `budget` (seconds, or a text like "5m") and `epochs` it trains for five minutes at most. `size` is the side
+    to which images are squashed; `auto` takes the typical one between 28 and 64. `false_alarm_rate` is the share of
+    normal images that `predict` may flag: it is kept by images held out before training (see `calibration`). None
+    holds nothing out, and there are scores alone.
+    """
+
+    def __init__(
+        self,
+        method: str = "surprisal",
+        *,
+        settings: Mapping[str, object] | None = None,
+        seed: int = 0,
+        budget: float | str | None = None,
+        epochs: int | None = None,
+        size: int | Literal["auto"] = "auto",
+        false_alarm_rate: float | None = 0.01,
+        device: str = "auto",
+    ) -> None:
+        self.name, self.seed, self.size, self.false_alarm_rate = method, seed, size, false_alarm_rate
+        self.settings = build(settings_of(method), settings or {})
+        self.device = choose_device(device)
+        if epochs is not None and epochs < 1:
+            raise SettingError(f"epochs is {epochs}; give 1 or more")
+        if size != "auto" and not (isinstance(size, int) and SMALLEST <= size <= LARGEST):
+            raise SettingError(f"size is {size!r}; give auto or a number of pixels from {SMALLEST} to {LARGEST}")
+        self.epochs = epochs
+        self.budget = budget_seconds(budget) if isinstance(budget, str) else budget
+        if self.budget is None and epochs is None:
+            self.budget = DEFAULT_BUDGET
+        self.method: Method | None = None
+        self.calibration: Calibration | None = None
+        self.card: Card | None = None
+
+    def fit(
+        self,
+        images: Images,
+        *,
+        allow_collapse: bool = False,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+        watch: Callable[[loop.Progress], None] = lambda progress: None,
+        watch_reading: Callable[[int, int], None] = lambda done, of: None,
+    ) -> Self:
+        """Learns from normal images. Fitting again forgets what was learnt before.
+
+        With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result.
+        """
+        self.method, self.calibration, self.card = None, None, None
+        began = time.perf_counter()
+        normal, skipped = gather(images, self.size, watch_reading)
+        check_worth_learning(normal)
+        training, held = split(normal, self.false_alarm_rate, np.random.default_rng((self.seed, SPLIT)))
+        shape = (3, normal.size, normal.size)
+        with seeded(self.seed, INITIALISE):
+            method = find(self.name)(self.settings, shape)
+        plan = loop.Plan(
+            seed=self.seed,
+            epochs=self.epochs,
+            budget=self.budget,
+            device=self.device,
+            checkpoint=Path(checkpoint) if checkpoint else None,
+            resume=resume,
+            facts=self.facts(training),
+        )
+        health = loop.fit(method, training, plan, watch)
+        if health != "ok" and not allow_collapse:
+            raise TrainingError(f"{health}; or keep the model as it is with --allow-collapse")
+        self.method = method
+        if held is not None and self.false_alarm_rate is not None:
+            self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
+        self.card = self.make_card(normal, training, len(skipped), health, time.perf_counter() - began)
+        if plan.checkpoint:
+            checkpoints.remove(plan.checkpoint)
+        return self
+
+    def score(self, images: Images) -> npt.NDArray[np.float64]:
+        """[n], higher is more anomalous. Files that cannot be read raise; `score_paths` gives them a row instead."""
+        return self.score_store(self.read(images))
+
+    def p_value(self, images: Images) -> npt.NDArray[np.float64]:
+        """[n]: the share of held-out normal images that are at least as surprising."""
+        return self.calibrated().p_values(self.score(images))
+
+    def predict(self, images: Images) -> npt.NDArray[np.bool_]:
+        """[n]: whether each image is anomalous at the false-alarm rate."""
+        return self.calibrated().anomalous(self.score(images))
+
+    def explain(self, images: Images) -> npt.NDArray[np.float64]:
+        """Heat maps [n, h, w]: higher where the image is more surprising. At the size of the arrays given (which must
+        then be of one size), else at the size that the detector works at."""
+        pixels = self.read(images)
+        side = np.shape(images)[1:3] if isinstance(images, np.ndarray) else (pixels.size, pixels.size)
+        maps = []
+        for batch in InOrder(pixels, BATCH, self.device):
+            with torch.inference_mode():
+                heat = self.fitted().explain(batch)
+            if heat is None:
+                raise SettingError(f"the method {self.name} cannot say where an image is surprising; use another")
+            maps.append(F.interpolate(heat[:, None].float(), side, mode="bilinear", align_corners=False)[:, 0].cpu())
+        return torch.cat(maps).double().numpy()
+
+    def score_paths(self, paths: Sequence[str | Path]) -> list[Row]:
+        """One row for each file, in order, as on the command line; a bad file is a row with an error."""
+        return list(self.rows(paths))
+
+    def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
+        """The rows of `score_paths` as they come, with a batch of images in memory at a time."""
+        size = self.fitted().shape[-1]
+        for start in range(0, len(paths), BATCH):
+            some = [Path(path) for path in paths[start : start + BATCH]]
+            pixels, bad = store.from_paths(some, size)
+            errors = {one.path: one.reason for one in bad}
+            scores = iter(self.score_store(pixels))
+            for path in some:
+                yield self.row(path, errors[path]) if path in errors else self.row(path, None, float(next(scores)))
+
+    def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
+        known = self.calibration if score is not None else None
+        scores = np.array([score], np.float64)  # NaN where there is no score, and then it is not looked at
+        return {
+            "path": printable(path),
+            "score": score,
+            "p_value": float(known.p_values(scores)[0]) if known else None,
+            "anomalous": bool(known.anomalous(scores)[0]) if known else None,
+            "error": error,
+        }
+
+    def save(self, path: str | Path) -> str:
+        """Writes the model file, whole or not at all; returns its SHA-256."""
+        method = self.fitted()
+        tensors = {f"weights.{name}": value for name, value in method.state_dict().items()}
+        tensors |= {f"memory.{name}": value for name, value in method.memory.items()}
+        if self.calibration:
+            tensors |= self.calibration.pack()[0]
+        return artifact.save(path, tensors, cast(dict[str, JSON], self.card))
+
+    def fitted(self) -> Method:
+        if self.method is None:
+            raise NotFittedError("this detector has not learnt anything yet; call fit first")
+        return self.method
+
+    def calibrated(self) -> Calibration:
+        self.fitted()
+        if self.calibration is None:
+            raise NotFittedError("this detector was fitted without held-out images; fit it with a false_alarm_rate")
+        return self.calibration
+
+    def read(self, images: Images) -> Store:
+        found, unreadable = gather(images, self.fitted().shape[-1])
+        if unreadable:
+            raise ImageFolderError(
+                f"{printable(unreadable[0].path)} cannot be read ({unreadable[0].reason}); "
+                "score_paths gives such a file a row of its own"
+            )
+        return found
+
+    def score_store(self, pixels: Store) -> npt.NDArray[np.float64]:
+        method = self.fitted().eval()
+        scores = [np.empty(0)]
+        with torch.inference_mode():
+            for batch in InOrder(pixels, BATCH, self.device):
+                scores.append(method.score(batch).double().cpu().numpy())
+        return np.concatenate(scores)
+
+    def facts(self, training: Store) -> dict[str, JSON]:
+        """What identifies a run: a checkpoint of one is of no use to another."""
+        return {
+            "method": self.name,
+            "settings": to_json(self.settings),
+            "seed": self.seed,
+            "epochs": self.epochs,
+            "budget": self.budget,
+            "size": training.size,
+            "training images": training.sha256,
+            "normscope": __version__,
+            "torch": torch.__version__,
+            "device": str(self.device),
+        }
+
+    def make_card(self, normal: Store, training: Store, skipped: int, health: str, took: float) -> Card:
+        """What the model file says of itself."""
+        return {
+            "method": self.name,
+            "settings": to_json(self.settings),
+            "preprocessing": {"channels": 3, "size": normal.size, "resize": "squashed to a square", "range": [-1, 1]},
+            "calibration": self.calibration.pack()[1] if self.calibration else None,
+            "data": {
+                "images": len(normal),
+                "trained_on": len(training),
+                "skipped": skipped,
+                "grey": normal.grey,
+                "sha256": normal.sha256,
+            },
+            "training": {
+                "seed": self.seed,
+                "epochs": self.epochs,
+                "budget": self.budget,
+                "seconds": round(took, 3),
+                "device": str(self.device),
+                "health": health,
+            },
+            "normscope": __version__,
+            "torch": torch.__version__,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+
+
+def load(path: str | Path, *, device: str = "auto") -> Detector:
+    """The detector in a model file. Nothing in the file is executed, and a file that was changed is refused."""
+    tensors, card, _ = artifact.load(path)
+    try:
+        return from_parts(tensors, cast(Card, card), device)
+    except (KeyError, TypeError, AttributeError, RuntimeError, NormscopeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelFileError(f"{path} does not hold a model of this version ({reason}); fit it again") from error
+
+
+def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: str) -> Detector:
+    training, calibration = card["training"], card["calibration"]
+    detector = Detector(
+        card["method"],
+        settings=card["settings"],
+        seed=training["seed"],
+        budget=training["budget"],
+        epochs=training["epochs"],
+        size=card["preprocessing"]["size"],
+        false_alarm_rate=cast(float, calibration["rate"]) if calibration else None,
+        device=device,
+    )
+    size = card["preprocessing"]["size"]
+    method = find(detector.name)(detector.settings, (3, size, size))
+    method.load_state_dict(beneath(tensors, "weights."))
+    method.to(detector.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    method.memory = {name: value.to(detector.device) for name, value in beneath(tensors, "memory.").items()}
+    detector.method = method.eval()
+    detector.calibration = Calibration.unpack(tensors, calibration) if calibration else None
+    detector.card = card
+    return detector
+
+
+def beneath(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

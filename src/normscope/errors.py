@@ -1,0 +1,37 @@
+"""What a caller can put right: the command line prints each as one line and exits with 2."""
+
+
+class NormscopeError(ValueError):
+    """The parent of every error below."""
+
+
+class ImageError(NormscopeError):
+    """One image file could not be read; the message says why, without the path."""
+
+
+class ImageFolderError(NormscopeError):
+    """A folder or a set of images that cannot be learnt from or scored."""
+
+
+class SettingError(NormscopeError):
+    """An unknown method or setting, or a value of the wrong type."""
+
+
+class DatasetError(NormscopeError):
+    """A benchmark file that is missing, truncated or not what its publisher released."""
+
+
+class ModelFileError(NormscopeError):
+    """A model file that is something else, was cut short, or differs from what was saved."""
+
+
+class CheckpointError(NormscopeError):
+    """A checkpoint that cannot be continued from."""
+
+
+class TrainingError(NormscopeError):
+    """Training met a value that is not finite, or ended in a collapse."""
+
+
+class NotFittedError(NormscopeError):
+    """A detector was asked for a score before `fit`."""

@@ -1,0 +1,190 @@
+"""Images decoded once into uint8, in memory or in a temporary file when they would not fit."""
+
+import hashlib
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from normscope.errors import ImageError, ImageFolderError
+from normscope.images.reader import Pixels, decode, dimensions, resize
+
+__all__ = ["Store", "Unreadable", "from_arrays", "from_paths", "typical_size"]
+
+Indices = int | slice | Sequence[int] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]
+
+BLOCK = 64  # images looked at together where all are
+THREADS = 2
+AHEAD = 8  # files that may be decoded before the ones in front of them are stored
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    path: Path
+    reason: str
+
+
+class Store:
+    """Images of one size in a fixed order, [n, 3, size, size]; made by `from_paths` and `from_arrays`."""
+
+    def __init__(self, pixels: Pixels, rows: npt.NDArray[np.intp], paths: tuple[Path, ...] | None) -> None:
+        self._pixels = pixels  # shared by a store and its subsets
+        self._rows = rows  # which of them are this store's
+        self.paths = paths  # one for each image, or None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, indices: Indices) -> Pixels:
+        """A fresh copy, [n, 3, size, size]; a single index gives n = 1."""
+        return self._pixels[self._rows[_normalised(indices)]]
+
+    def subset(self, indices: Indices) -> "Store":
+        """These images in this order, sharing the pixels; all its properties are those of a store of its own."""
+        indices = _normalised(indices)
+        chosen = np.arange(len(self))[indices]
+        paths = None if self.paths is None else tuple(self.paths[index] for index in chosen)
+        return Store(self._pixels, self._rows[indices], paths)
+
+    @property
+    def size(self) -> int:
+        return int(self._pixels.shape[-1])
+
+    @cached_property
+    def sha256(self) -> str:
+        """The fingerprint of the images and their order, whatever file or store they came from."""
+        digest = hashlib.sha256(repr((len(self), 3, self.size, self.size)).encode())
+        for block in self._blocks():
+            digest.update(block.data)
+        return digest.hexdigest()
+
+    @cached_property
+    def grey(self) -> bool:
+        """Whether the channels of every image are equal."""
+        return all(bool((block == block[:, :1]).all()) for block in self._blocks())
+
+    def _blocks(self) -> Iterator[Pixels]:
+        for start in range(0, len(self), BLOCK):
+            yield self[start : start + BLOCK]
+
+
+def from_paths(
+    paths: Sequence[Path],
+    size: int,
+    *,
+    memory_limit: int = 2 * 2**30,
+    scratch: Path | None = None,
+    on_error: Callable[[Unreadable], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Store, list[Unreadable]]:
+    """Decodes and resizes every file; those that cannot be read are left out and returned beside the store.
+
+    Pixels of more than `memory_limit` bytes go to a nameless file in `scratch` (the system's temporary folder if not
+    given), which is gone when the store is. `progress` is told how many of how many files are done.
+    """
+    pixels = _room(len(paths), size, memory_limit, scratch)
+    readable: list[Path] = []
+    unreadable: list[Unreadable] = []
+    for done, (path, result) in enumerate(zip(paths, _decoded(paths, size), strict=True), start=1):
+        if isinstance(result, str):
+            unreadable.append(Unreadable(path, result))
+            if on_error is not None:
+                on_error(unreadable[-1])
+        else:
+            pixels[len(readable)] = result
+            readable.append(path)
+        if progress is not None:
+            progress(done, len(paths))
+    return Store(pixels, np.arange(len(readable)), tuple(readable)), unreadable
+
+
+def from_arrays(images: Pixels | Sequence[Pixels], size: int) -> Store:
+    """A store of uint8 arrays: [n, h, w], [n, h, w, 1] or [n, h, w, 3], or a list of single images of any sizes."""
+    pixels = np.empty((len(images), 3, size, size), np.uint8)
+    for index, image in enumerate(images):
+        if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
+            raise ImageFolderError(f"image {index} is {_what(image)}; give uint8 values from 0 to 255")
+        if image.ndim == 2:
+            image = image[:, :, None]
+        if image.ndim != 3 or image.shape[2] not in (1, 3) or 0 in image.shape:
+            raise ImageFolderError(f"image {index} is {_what(image)}; give [h, w], [h, w, 1] or [h, w, 3] for each")
+        colour = np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))
+        pixels[index] = resize(colour, size).transpose(2, 0, 1)
+    return Store(pixels, np.arange(len(pixels)), None)
+
+
+def typical_size(images: Sequence[Path] | Sequence[Pixels] | Pixels, sample: int = 64) -> int:
+    """The median of the shorter sides of a sample spread over the images; of a file only the header is read."""
+    chosen = np.unique(np.linspace(0, len(images) - 1, min(sample, len(images))).astype(int))
+    sides = [side for index in chosen if (side := _shorter_side(images[index])) is not None]
+    if not sides:
+        raise ImageFolderError(f"none of {len(images)} images can be read; `normscope doctor` lists why")
+    return int(np.median(sides))
+
+
+def _normalised(indices: Indices) -> slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]:
+    if isinstance(indices, slice):
+        return indices
+    array = np.atleast_1d(np.asarray(indices))
+    return array if array.size else array.astype(np.intp)  # an empty list has no integers to go by
+
+
+def _shorter_side(image: Path | Pixels) -> int | None:
+    try:
+        return int(min(image.shape[:2] if isinstance(image, np.ndarray) else dimensions(image)))
+    except ImageError:
+        return None
+
+
+def _what(image: object) -> str:
+    if isinstance(image, np.ndarray):
+        return f"an array of {image.dtype} {list(image.shape)}"
+    return f"a {type(image).__name__}"
+
+
+def _room(n: int, size: int, memory_limit: int, scratch: Path | None) -> Pixels:
+    """Space for n images: memory, or a mapped file that has no name and whose space is reserved."""
+    shape = (n, 3, size, size)
+    needed = n * 3 * size * size
+    if needed <= memory_limit:
+        return np.empty(shape, np.uint8)
+    try:
+        with tempfile.TemporaryFile(dir=scratch) as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk would otherwise end the process while writing
+                os.posix_fallocate(file.fileno(), 0, needed)
+            return np.asarray(np.memmap(file, np.uint8, "w+", shape=shape))
+    except OSError as error:
+        where = scratch or tempfile.gettempdir()
+        raise ImageFolderError(
+            f"{n} images of {size} x {size} need {needed / 2**20:.0f} MB in {where} ({error.strerror}); "
+            "make room there, give another folder, or raise the memory limit"
+        ) from error
+
+
+def _decoded(paths: Sequence[Path], size: int) -> Iterator[Pixels | str]:
+    """The pixels of each path or the reason why there are none, in order; a few are decoded ahead."""
+    waiting: deque[Future[Pixels | str]] = deque()
+    with ThreadPoolExecutor(THREADS) as pool:
+        try:
+            for path in paths:
+                if len(waiting) == AHEAD:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(_decode, path, size))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _decode(path: Path, size: int) -> Pixels | str:
+    try:
+        return resize(decode(path).pixels, size).transpose(2, 0, 1)
+    except ImageError as error:
+        return str(error)  # the error itself would keep the half-decoded image alive

@@ -1,0 +1,32 @@
+"""The methods: one file and one class each, found by the name of the file. Adding a file adds a method."""
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+from normscope.errors import SettingError
+from normscope.training.method import Method, MethodSettings
+
+
+def method_names() -> list[str]:
+    """As on the command line: `random-encoder` is random_encoder.py."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+
+
+def find(name: str) -> type[Method]:
+    """The one Method that the file of that name defines."""
+    module = file_of(name)
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+    return next(kind for kind in kinds if issubclass(kind, Method))
+
+
+def settings_of(name: str) -> type[MethodSettings]:
+    """The frozen dataclass `Settings` in the same file."""
+    settings: type[MethodSettings] = file_of(name).Settings
+    return settings
+
+
+def file_of(name: str) -> ModuleType:
+    if name not in method_names():
+        raise SettingError(f"no method {name!r}; choose from {', '.join(method_names())}")
+    return importlib.import_module(f"{__name__}.{name.replace('-', '_')}")

@@ -1,0 +1,102 @@
+"""The paper's extension model: Algorithms 3 to 5 of Ye et al., Deep Unsupervised Image Anomaly Detection."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from normscope.networks.amdim import LocalProjector, encoder
+from normscope.objective import Entropy, Information
+from normscope.objective.critics import contrast, contrast_each, dot, global_to_each, global_to_local
+from normscope.objective.entropy import laplace
+from normscope.objective.information import infonce
+from normscope.scoring.norm import norm_with_local
+from normscope.training.device import full_precision
+from normscope.training.method import Method, Phase, Record
+from normscope.training.trade_off import Beta, TradeOff, spread, update
+from normscope.views.augment import Recipe, random_view
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The paper's values. It leaves open: batch size, views, the norm's scale, batch norm, initialisation."""
+
+    beta: Beta = 20.0
+    beta_ramp: float = 0.0
+    information: Information = infonce
+    entropy: Entropy = laplace
+    local: Literal["sum", "each"] = "sum"
+    clip_scale: Literal["size", "root"] = "size"
+    encoder: Literal["small", "big", "medium", "slim", "tiny"] = "small"
+    output_norm: bool = False
+    initialisation: Literal["kaiming", "zero"] = "kaiming"
+    learning_rate: float = 2e-4
+    epochs: int = 400
+    batch_size: int = 64
+    smallest_area: float = 0.3
+    flip: float = 0.5
+    colour: float = 0.5
+    grey: float = 0.2
+    blur: float = 0.0
+
+
+class Extension(Method):
+    """The paper's extension model: the base model with a second critic between the code and a 5×5 local map.
+
+    `local` sum is the paper: a map's similarity is summed over its locations. `each` is AMDIM: every location is a
+    positive of its own against all locations of other images, which alone trains single locations. The norm of a map
+    is the mean over its locations; the paper does not say whether it is that or their sum.
+    """
+
+    settings: Settings
+
+    def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
+        super().__init__(settings, shape)
+        s = settings
+        net = encoder(s.encoder, shape[0], s.output_norm, s.initialisation)
+        projector = LocalProjector(net.local_channels, net.code_size, s.output_norm, s.initialisation)
+        self.networks = nn.ModuleDict({"encoder": net, "projector": projector})
+        self.scale = float(net.code_size) ** (1.0 if s.clip_scale == "size" else 0.5)
+        self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=2)
+        self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
+
+    def phases(self) -> list[Phase]:
+        return [Phase("train", self.settings.epochs)]
+
+    def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
+        return {"networks": Adam(self.networks.parameters(), self.settings.learning_rate)}
+
+    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Global code [n, d] and projected local map [n, d, 5, 5]."""
+        code, local = self.networks["encoder"](images)
+        return code, self.networks["projector"](local)
+
+    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        """Algorithm 4, one minibatch; its two halves of g against l are the two halves of the 2N rows here."""
+        views = torch.cat([random_view(images, self.recipe), random_view(images, self.recipe)])
+        g, local = self.encode(views)
+        with full_precision(g.device):
+            g, local = g.float(), local.float()
+            if self.settings.local == "sum":
+                to_local = contrast(global_to_local(g, local, self.scale))
+            else:
+                to_local = contrast_each(global_to_each(g, local, self.scale))
+            locations = local.flatten(2).transpose(1, 2).flatten(0, 1)
+            entropy = self.settings.entropy(g) + self.settings.entropy(locations)
+            loss, record = self.trade_off([contrast(dot(g, g, self.scale)), to_local], entropy, progress)
+        update(optimizers["networks"], loss)
+        return {**record, "spread": spread(g)}
+
+    def score(self, images: Tensor) -> Tensor:
+        """Algorithm 5."""
+        return norm_with_local(*self.encode(images), self.scale)
+
+    def explain(self, images: Tensor) -> Tensor:
+        """−g·l of every location, enlarged to the image: where the map does not fit the whole."""
+        g, local = self.encode(images)
+        fit = torch.einsum("nd,ndhw->nhw", g, local)
+        return F.interpolate(-fit[:, None], images.shape[-2:], mode="bilinear", align_corners=False)[:, 0]

@@ -1,0 +1,29 @@
+"""A control: nearest neighbours on pixels."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from normscope.scoring.neighbours import neighbours
+from normscope.training.method import Batches, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Five neighbours, as in the measured prototype."""
+
+    k: int = 5
+    batch_size: int = 256
+
+
+class KNN(Method):
+    """Control without learning: mean distance of the pixels to those of the k nearest training images."""
+
+    settings: Settings
+
+    def finish(self, batches: Batches) -> None:
+        self.memory["pixels"] = torch.cat([images.flatten(1) for images in batches])
+
+    def score(self, images: Tensor) -> Tensor:
+        return neighbours(images.flatten(1), self.memory["pixels"], self.settings.k)

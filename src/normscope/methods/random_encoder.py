@@ -1,0 +1,33 @@
+"""A control: the surprisal of codes from an encoder that was never trained."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from normscope.networks.resnet import ResNet
+from normscope.scoring.surprisal import fit_gaussian, gaussian
+from normscope.training.method import Batches, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    width: int = 32
+    depth: int = 1
+    batch_size: int = 256
+
+
+class RandomEncoder(Method):
+    """Control without learning: surprisal (Mahalanobis distance) of the codes of an untrained ResNet."""
+
+    settings: Settings
+
+    def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
+        super().__init__(settings, shape)
+        self.encoder = ResNet(shape[0], settings.width, settings.depth, shape[-1])
+
+    def finish(self, batches: Batches) -> None:
+        self.memory.update(fit_gaussian(torch.cat([self.encoder(images).code for images in batches])))
+
+    def score(self, images: Tensor) -> Tensor:
+        return gaussian(self.encoder(images).code, self.memory)

@@ -1,0 +1,1 @@
+"""Encoders: image → Features(code, local map)."""

@@ -1,0 +1,57 @@
+"""A pre-activation ResNet (He et al. 2016) whose width and depth fit the budget of a CPU."""
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from normscope.networks.features import Features
+
+
+class ResNet(nn.Module):
+    """Images [n, c, h, w] of any size from 28 to 256 → code [n, 4·width] and local map [n, 4·width, h', w'].
+
+    Three stages of `depth` blocks at full, half and quarter resolution. Images larger than 48 pixels first pass
+    through strided convolutions until at most 48 are left, so that the cost hardly depends on the size.
+    """
+
+    def __init__(self, channels: int = 3, width: int = 16, depth: int = 1, size: int = 32) -> None:
+        super().__init__()
+        halvings = max(0, math.ceil(math.log2(size / 48)))
+        stem: list[nn.Module] = [nn.Conv2d(channels, width, 3, padding=1, bias=False)]
+        for _ in range(halvings):
+            stem += [nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, width, 3, stride=2, padding=1, bias=False)]
+        self.stem = nn.Sequential(*stem)
+        widths = [width, width, 2 * width, 4 * width]
+        self.blocks = nn.Sequential(
+            *(
+                Block(widths[stage] if first else widths[stage + 1], widths[stage + 1], 2 if stage and first else 1)
+                for stage in range(3)
+                for first in [True] + [False] * (depth - 1)
+            )
+        )
+        self.norm = nn.BatchNorm2d(4 * width)
+        self.dimension = 4 * width
+
+    def forward(self, x: Tensor) -> Features:
+        local = F.relu(self.norm(self.blocks(self.stem(x))))
+        return Features(local.mean((2, 3)), local)
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions, each after batch norm and ReLU; a 1×1 convolution on the shortcut where shapes differ."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(before)
+        self.conv1 = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        same = stride == 1 and before == after
+        self.shortcut = None if same else nn.Conv2d(before, after, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norm1(x))
+        shortcut = x if self.shortcut is None else self.shortcut(y)
+        y = self.conv1(y)
+        return shortcut + self.conv2(F.relu(self.norm2(y)))

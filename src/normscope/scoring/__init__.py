@@ -1,0 +1,1 @@
+"""What makes a number out of codes: higher is more anomalous, everywhere."""

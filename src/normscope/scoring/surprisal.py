@@ -1,0 +1,59 @@
+"""Surprisal −log r(z), in nats, under a reference distribution r fitted to the codes of normal images."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from sklearn.covariance import ledoit_wolf
+from sklearn.mixture import GaussianMixture
+from torch import Tensor
+
+Memory = dict[str, Tensor]
+
+
+def fit_gaussian(codes: Tensor) -> Memory:
+    """A Gaussian with full covariance, shrunk towards a multiple of the identity (Ledoit & Wolf 2004)."""
+    x = codes.double().cpu()
+    covariance = torch.from_numpy(ledoit_wolf(x.numpy())[0])
+    return {"mean": x.mean(0).float(), "whitener": _whitener(covariance).float()}
+
+
+def gaussian(codes: Tensor, memory: Mapping[str, Tensor]) -> Tensor:
+    """[n, d] → [n]: half the squared Mahalanobis distance and the log normaliser."""
+    return -_log_density(codes, memory["mean"], memory["whitener"])
+
+
+def fit_mixture(codes: Tensor, components: int) -> Memory:
+    """A mixture of full-covariance Gaussians, by expectation maximisation; regularised by a tenth of the variance."""
+    x = codes.double().cpu().numpy()
+    seed = int(torch.randint(2**31, ()))
+    regular = 0.1 * float(x.var(0).mean()) + 1e-9
+    fitted = GaussianMixture(min(components, len(x)), reg_covar=regular, random_state=seed).fit(x)
+    whiteners = torch.stack([_whitener(torch.from_numpy(c)) for c in fitted.covariances_])
+    return {
+        "weights": torch.from_numpy(fitted.weights_).float(),
+        "means": torch.from_numpy(fitted.means_).float(),
+        "whiteners": whiteners.float(),
+    }
+
+
+def mixture(codes: Tensor, memory: Mapping[str, Tensor]) -> Tensor:
+    """[n, d] → [n]."""
+    parts = [
+        _log_density(codes, mean, whitener) + weight.log()
+        for weight, mean, whitener in zip(memory["weights"], memory["means"], memory["whiteners"], strict=True)
+    ]
+    return -torch.stack(parts).logsumexp(0)
+
+
+def _whitener(covariance: Tensor) -> Tensor:
+    """W with W·Wᵀ the inverse covariance; a variance of zero, as codes that never vary have, is floored."""
+    floor = 1e-6 * covariance.diagonal().mean() + 1e-12
+    covariance = covariance + floor * torch.eye(len(covariance), dtype=covariance.dtype)
+    return torch.linalg.inv(torch.linalg.cholesky(covariance)).T.contiguous()
+
+
+def _log_density(codes: Tensor, mean: Tensor, whitener: Tensor) -> Tensor:
+    white = (codes - mean.to(codes)) @ whitener.to(codes)
+    log_volume = whitener.diagonal().log().sum()
+    return log_volume.to(codes) - 0.5 * (white.square().sum(1) + codes.shape[1] * math.log(2 * math.pi))

@@ -1,0 +1,1 @@
+"""One loop for every method: it owns epochs, precision, device, progress, checkpoints, seeds and health."""

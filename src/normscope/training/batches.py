@@ -1,0 +1,49 @@
+"""uint8 pixels in store → float images on the device, a batch at a time."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from normscope.training.randomness import permutation
+
+
+class Pixels(Protocol):
+    """Images as `images.store.Store` holds them: uint8 [n, 3, h, w], by slice or by index array."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: slice | np.ndarray) -> np.ndarray: ...
+
+
+def to_float(pixels: np.ndarray, device: torch.device) -> Tensor:
+    """uint8 [n, c, h, w] → float in [-1, 1]; the only place that rescales."""
+    x = torch.from_numpy(np.ascontiguousarray(pixels)).to(device).to(torch.float32)
+    return (x / 127.5 - 1).contiguous(memory_format=torch.channels_last)
+
+
+class InOrder:
+    """Every image once, in the order of the store."""
+
+    def __init__(self, pixels: Pixels, batch_size: int, device: torch.device) -> None:
+        self.pixels, self.batch_size, self.device = pixels, batch_size, device
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for start in range(0, len(self.pixels), self.batch_size):
+            yield to_float(self.pixels[start : start + self.batch_size], self.device)
+
+
+def steps_per_epoch(n: int, batch_size: int) -> int:
+    """A last batch that is not full is left out; a folder smaller than a batch is one batch."""
+    return max(1, n // batch_size)
+
+
+def shuffled(n: int, batch_size: int, step: int, *key: int) -> Iterator[np.ndarray]:
+    """Indices of the batches from `step` on, without end; each epoch's order follows from the key and its number."""
+    per_epoch = steps_per_epoch(n, batch_size)
+    while True:
+        order = permutation(n, *key, step // per_epoch)
+        for place in range(step % per_epoch, per_epoch):
+            yield np.sort(order[place * batch_size : (place + 1) * batch_size])
+            step += 1

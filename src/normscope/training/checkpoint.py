@@ -1,0 +1,119 @@
+"""The state of an unfinished training run, on disk: no pickle, checksummed, the previous one kept.
+
+State is what `state_dict()` of modules and optimizers returns: nested dicts, lists and tuples of tensors, numbers and
+strings. Tensors go into a sealed .safetensors; the skeleton around them goes into its header as JSON.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from torch import Tensor
+
+from normscope import sealed
+from normscope.errors import CheckpointError
+from normscope.files import previous, write_atomically
+from normscope.settings import JSON
+
+FORMAT = "1"
+Tree: TypeAlias = "bool | int | float | str | Tensor | Sequence[Tree] | Mapping[str, Tree] | Mapping[int, Tree] | None"
+
+
+def save(path: Path, state: Tree, facts: Mapping[str, JSON]) -> None:
+    """Write `state` atomically; `facts` (settings, data checksum, seed …) say which run it belongs to."""
+    tensors: dict[str, Tensor] = {}
+    skeleton = json.dumps(encode(state, tensors))
+    data, _ = sealed.seal(
+        tensors, {"normscope_checkpoint": FORMAT, "skeleton": skeleton, "facts": json.dumps(facts, sort_keys=True)}
+    )
+    try:
+        write_atomically(path, data, keep_previous=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"checkpoint {path} cannot be written: {error.strerror}; choose a folder that is writable and has room"
+        ) from error
+
+
+def load(path: Path, expect: Mapping[str, JSON] | None = None) -> tuple[Tree, dict[str, JSON]]:
+    """State, on the CPU, and facts of the newest intact checkpoint: the one at `path`, else the one before it."""
+    try:
+        state, facts = read(path)
+    except sealed.SealError as error:
+        try:
+            state, facts = read(previous(path))
+        except sealed.SealError:
+            raise CheckpointError(f"checkpoint {path} {error}; leave out --resume") from error
+    if expect is not None:
+        difference = first_difference(facts, json.loads(json.dumps(expect)))
+        if difference:
+            raise CheckpointError(
+                f"checkpoint {path} is of another run ({difference}); delete it or leave out --resume"
+            )
+    return state, facts
+
+
+def exists(path: Path) -> bool:
+    """Whether there is something for `load` to try."""
+    return path.exists() or previous(path).exists()
+
+
+def remove(path: Path) -> None:
+    """Delete the checkpoint and the one before it, the newest last."""
+    previous(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def read(path: Path) -> tuple[Tree, dict[str, JSON]]:
+    tensors, texts, _ = sealed.read(path)
+    if texts.get("normscope_checkpoint") != FORMAT:
+        raise sealed.SealError(f"is not a checkpoint of format {FORMAT}")
+    try:
+        return decode(json.loads(texts["skeleton"]), tensors), json.loads(texts["facts"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise sealed.SealError("has a damaged header") from error
+
+
+def encode(tree: Tree, tensors: dict[str, Tensor]) -> JSON:
+    """The tree with its tensors moved into `tensors`; {"tuple": …}, {"dict": …}, {"tensor": …} mark what JSON lacks."""
+    if isinstance(tree, Tensor):
+        name = str(len(tensors))
+        tensors[name] = tree
+        return {"tensor": name}
+    if isinstance(tree, Mapping):
+        assert all(type(key) in (str, int) for key in tree), f"keys must be str or int: {list(tree)}"
+        return {"dict": [[key, encode(value, tensors)] for key, value in tree.items()]}
+    if isinstance(tree, tuple):
+        return {"tuple": [encode(value, tensors) for value in tree]}
+    if isinstance(tree, list):
+        return [encode(value, tensors) for value in tree]
+    assert tree is None or isinstance(tree, bool | int | float | str), f"a {type(tree)} cannot be in a checkpoint"
+    return tree
+
+
+def decode(node: JSON, tensors: Mapping[str, Tensor]) -> Tree:
+    """The inverse of `encode`."""
+    match node:
+        case {"tensor": str(name)}:
+            return tensors[name]
+        case {"dict": list(items)}:
+            return {key: decode(value, tensors) for key, value in items}
+        case {"tuple": list(values)}:
+            return tuple(decode(value, tensors) for value in values)
+        case list(values):
+            return [decode(value, tensors) for value in values]
+        case None | bool() | int() | float() | str():
+            return node
+    raise ValueError(f"unknown node {node!r}")
+
+
+def first_difference(saved: JSON, now: JSON, name: str = "") -> str | None:
+    """Such as "seed 1, now 2"; within dicts the entry that differs is named: "settings.beta 5, now 20"."""
+    if isinstance(saved, dict) and isinstance(now, dict):
+        for key in [*now, *(key for key in saved if key not in now)]:
+            inner = f"{name}.{key}" if name else key
+            difference = first_difference(saved.get(key, "absent"), now.get(key, "absent"), inner)
+            if difference:
+                return difference
+        return None
+    return None if saved == now else f"{name} {saved}, now {now}"

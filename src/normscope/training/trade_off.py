@@ -1,0 +1,75 @@
+"""−(I − β·H): the objective of the paper as a loss, with what it must remember from step to step."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from normscope.objective import Information
+from normscope.objective.information import donsker_varadhan, moving_log_average
+
+Beta = float | Literal["auto"]
+Pair = tuple[Tensor, Tensor]
+
+
+class TradeOff(nn.Module):
+    """Information of one or more critics against entropy.
+
+    `beta` may be `auto`: the paper's own rule (its section on the essence of the trade-off) that a proper β makes the
+    two losses converge to a similar scale. Too much entropy raises β and too little lowers it, from 1 on, by at most
+    one per cent a step. `ramp` is the share of training over which β rises from 0: it keeps codes from collapsing
+    before they have learnt anything.
+    """
+
+    balance: Tensor
+    log_averages: Tensor
+
+    def __init__(self, information: Information, beta: Beta, ramp: float = 0.0, critics: int = 1) -> None:
+        super().__init__()
+        self.estimator, self.beta, self.ramp = information, beta, ramp
+        self.register_buffer("balance", torch.tensor(1.0))
+        self.register_buffer("log_averages", torch.full((critics,), torch.nan))
+
+    def forward(self, pairs: Sequence[Pair], entropy: Tensor, progress: float) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Scores (positive [n], negative [n, m]) of each critic and the codes' entropy → loss and what to record."""
+        information = torch.stack([self.estimate(number, *pair) for number, pair in enumerate(pairs)]).sum()
+        beta = self.current_beta(progress)
+        if self.beta == "auto" and self.training:
+            # What the information lacks to that of a perfect critic is the loss that the paper plots.
+            self.rebalance((self.value_at(pairs, 20.0) - information).detach(), entropy.detach())
+        loss = -(information - beta * entropy)
+        gained = information - self.value_at(pairs, 0.0)
+        return loss, {"loss": loss, "information": gained, "entropy": entropy, "beta": beta}
+
+    def estimate(self, number: int, positive: Tensor, negative: Tensor) -> Tensor:
+        if self.estimator is not donsker_varadhan:
+            return self.estimator(positive, negative)
+        before = self.log_averages[number]
+        average = moving_log_average(None if before.isnan() else before, negative.detach())
+        self.log_averages[number] = average
+        return donsker_varadhan(positive, negative, average)
+
+    def value_at(self, pairs: Sequence[Pair], score: float) -> Tensor:
+        """The estimate if every positive scored `score` and every negative the opposite."""
+        values = [self.estimator(torch.full_like(p, score), torch.full_like(n, -score)) for p, n in pairs]
+        return torch.stack(values).sum()
+
+    def current_beta(self, progress: float) -> Tensor:
+        beta = self.balance.clone() if self.beta == "auto" else torch.full_like(self.balance, self.beta)
+        return beta * min(1.0, progress / self.ramp) if self.ramp else beta
+
+    def rebalance(self, lacking: Tensor, entropy: Tensor) -> None:
+        step = (entropy.clamp(min=1e-6) / lacking.clamp(min=1e-6)).log().clamp(-1, 1)
+        self.balance.mul_((0.01 * step).exp()).clamp_(1e-3, 1e3)
+
+
+def spread(codes: Tensor) -> Tensor:
+    """Standard deviation of a code's entries over the batch: nothing once all images get the same code."""
+    return codes.detach().std(0).mean()
+
+
+def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()

@@ -1,0 +1,1 @@
+"""Random views of a batch, and pseudo-anomalies made from it."""

@@ -1,0 +1,261 @@
+import errno
+import gc
+import os
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from normscope.errors import ImageFolderError
+from normscope.images import store as module
+from normscope.images.reader import decode, resize
+from normscope.images.store import from_arrays, from_paths, typical_size
+
+RNG = np.random.default_rng(0)
+ARRAYS = RNG.integers(0, 256, (20, 16, 16, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def paths(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    made = [folder / f"{index:02}.png" for index in range(len(ARRAYS))]
+    for path, pixels in zip(made, ARRAYS, strict=True):
+        Image.fromarray(pixels).save(path)
+    return made
+
+
+def test_holds_each_image_channels_first(paths):
+    store, unreadable = from_paths(paths, 16)
+    assert unreadable == []
+    assert len(store) == 20
+    assert store.paths == tuple(paths)
+    assert store[:].dtype == np.uint8
+    np.testing.assert_array_equal(store[:], ARRAYS.transpose(0, 3, 1, 2))
+
+
+def test_images_are_resized_like_the_reader_does(paths):
+    store, _ = from_paths(paths, 7)
+    assert store.size == 7
+    np.testing.assert_array_equal(store[3][0].transpose(1, 2, 0), resize(decode(paths[3]).pixels, 7))
+
+
+def test_indexing(paths):
+    store, _ = from_paths(paths, 16)
+    every = store[:]
+    np.testing.assert_array_equal(store[4], every[4:5])
+    np.testing.assert_array_equal(store[2:9:3], every[2:9:3])
+    np.testing.assert_array_equal(store[[5, 1, 5, -1]], every[[5, 1, 5, -1]])
+    np.testing.assert_array_equal(store[np.arange(20) % 2 == 0], every[::2])
+    assert store[[]].shape == (0, 3, 16, 16)
+    with pytest.raises(IndexError):
+        store[20]
+
+
+def test_what_is_given_out_is_a_copy(paths):
+    store, _ = from_paths(paths, 16)
+    store[:][:] = 0
+    store[3:5][:] = 0
+    assert store[:].any(axis=(1, 2, 3)).all()
+
+
+def test_unreadable_files_are_collected_in_order(paths):
+    paths[0].write_bytes(b"")
+    paths[7].write_bytes(paths[7].read_bytes()[:200])
+    paths[19].unlink()
+    told = []
+    store, unreadable = from_paths(paths, 16, on_error=told.append)
+    assert [one.path for one in unreadable] == [paths[0], paths[7], paths[19]]
+    assert all(one.reason for one in unreadable)
+    assert told == unreadable
+    assert store.paths == tuple(path for path in paths if path not in (paths[0], paths[7], paths[19]))
+    np.testing.assert_array_equal(store[:], np.delete(ARRAYS, [0, 7, 19], axis=0).transpose(0, 3, 1, 2))
+
+
+def test_nothing_readable_is_an_empty_store(tmp_path):
+    store, unreadable = from_paths([tmp_path / "missing.png"], 8)
+    assert (len(store), len(unreadable), store.paths, store.grey) == (0, 1, (), True)
+    assert len(store.sha256) == 64
+
+
+def test_mapped_equals_in_memory(paths, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    paths[2].write_bytes(b"broken")
+    inside, _ = from_paths(paths, 16)
+    mapped, _ = from_paths(paths, 16, memory_limit=0, scratch=scratch)
+    assert isinstance(mapped._pixels.base, np.memmap)
+    np.testing.assert_array_equal(mapped[:], inside[:])
+    assert type(mapped[[1, 2]]) is np.ndarray
+    assert mapped.sha256 == inside.sha256
+    assert list(scratch.iterdir()) == []
+
+
+def test_mapped_file_is_released_with_the_store(paths, tmp_path):
+    def maps():
+        with open("/proc/self/maps") as file:  # noqa: PTH123
+            return sum(str(tmp_path) in line for line in file)
+
+    if not os.path.exists("/proc/self/maps"):  # noqa: PTH110
+        pytest.skip("needs /proc")
+    store, _ = from_paths(paths, 16, memory_limit=0, scratch=tmp_path)
+    part = store.subset([0])
+    del store
+    gc.collect()
+    assert maps() == 1
+    assert part[0].any()
+    del part
+    gc.collect()
+    assert maps() == 0
+
+
+def test_no_room_for_the_mapped_file(paths, tmp_path, monkeypatch):
+    with pytest.raises(ImageFolderError, match="make room there, give another folder"):
+        from_paths(paths, 16, memory_limit=0, scratch=tmp_path / "missing")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(ImageFolderError, match=r"need 0 MB .*No space left"):
+        from_paths(paths, 16, memory_limit=0, scratch=tmp_path)
+
+
+def test_order_does_not_depend_on_the_threads(paths, monkeypatch):
+    original = module._decode
+
+    def slow_at_first(path, size):
+        time.sleep(0.02 if path.name in ("00.png", "09.png") else 0)
+        return original(path, size)
+
+    monkeypatch.setattr(module, "_decode", slow_at_first)
+    store, _ = from_paths(paths, 16)
+    np.testing.assert_array_equal(store[:], ARRAYS.transpose(0, 3, 1, 2))
+
+
+def test_progress_counts_every_file(paths):
+    paths[4].write_bytes(b"broken")
+    seen = []
+    from_paths(paths, 16, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(index, 20) for index in range(1, 21)]
+
+
+def test_an_interrupted_read_leaves_no_thread_behind(paths):
+    before = threading.active_count()
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        from_paths(paths, 16, progress=stop)
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_decoding_memory_does_not_grow_with_the_number_of_files(tmp_path):
+    pixels = RNG.integers(0, 256, (300, 400, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.bmp")
+
+    def peak(count):
+        tracemalloc.start()
+        from_paths([tmp_path / "a.bmp"] * count, 8)
+        top = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return top
+
+    peak(2)
+    assert peak(120) - 120 * 3 * 8 * 8 < peak(20) + 3 * pixels.nbytes
+
+
+def test_files_are_not_decoded_far_ahead(paths, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        module, "_decode", lambda path, size: started.append(path) or np.zeros((3, size, size), np.uint8)
+    )
+    ahead = []
+    from_paths(paths, 4, progress=lambda done, total: ahead.append(len(started) - done))
+    assert max(ahead) <= module.AHEAD
+
+
+def test_fingerprint_is_of_pixels_shape_and_order(paths):
+    store, _ = from_paths(paths, 16)
+    assert store.sha256 == from_arrays(ARRAYS, 16).sha256
+    assert store.sha256 != from_arrays(ARRAYS[::-1], 16).sha256
+    assert store.sha256 != from_arrays(ARRAYS[:-1], 16).sha256
+    changed = ARRAYS.copy()
+    changed[7, 3, 2, 1] ^= 1
+    assert store.sha256 != from_arrays(changed, 16).sha256
+    flat = np.zeros((4, 4, 4), np.uint8)
+    assert from_arrays(flat, 4).sha256 != from_arrays(flat[:1], 8).sha256  # as many bytes, all equal
+
+
+def test_subset_shares_pixels_and_equals_a_store_of_its_own(paths):
+    store, _ = from_paths(paths, 16)
+    part = store.subset([7, 3, 11, 3])
+    assert np.shares_memory(part._pixels, store._pixels)
+    assert part.paths == (paths[7], paths[3], paths[11], paths[3])
+    np.testing.assert_array_equal(part[:], store[[7, 3, 11, 3]])
+    assert part.sha256 == from_arrays(ARRAYS[[7, 3, 11, 3]], 16).sha256
+    nested = part.subset(slice(1, None)).subset(np.array([True, False, True]))
+    np.testing.assert_array_equal(nested[:], store[[3, 3]])
+    assert nested.paths == (paths[3], paths[3])
+    assert len(store.subset([])) == 0
+    assert from_arrays(ARRAYS, 16).subset([1]).paths is None
+
+
+def test_grey_is_told_from_colour():
+    grey = from_arrays(ARRAYS[..., 0], 16)
+    assert grey.grey
+    mixed = from_arrays([*ARRAYS[:3, :, :, :1], ARRAYS[3]], 16)
+    assert not mixed.grey
+    assert mixed.subset([0, 1, 2]).grey
+
+
+def test_arrays_of_every_allowed_shape():
+    grey = ARRAYS[..., :1]
+    expected = np.repeat(grey, 3, axis=3).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(from_arrays(grey, 16)[:], expected)
+    np.testing.assert_array_equal(from_arrays(grey[..., 0], 16)[:], expected)
+    np.testing.assert_array_equal(from_arrays(list(grey), 16)[:], expected)
+    sizes = [np.full((height, 5 * height), 9, np.uint8) for height in (3, 4, 50)]
+    assert (from_arrays(sizes, 6)[:] == 9).all()
+    assert from_arrays(ARRAYS[:0], 16)[:].shape == (0, 3, 16, 16)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (ARRAYS.astype(np.float32), r"image 0 is an array of float32 \[16, 16, 3\]; give uint8"),
+        (ARRAYS.transpose(0, 3, 1, 2), r"uint8 \[3, 16, 16\]; give \[h, w\]"),
+        (ARRAYS[0, :, :, 0], r"image 0 is an array of uint8 \[16\]; give"),
+        (np.zeros((2, 8, 8, 4), np.uint8), "give"),
+        (np.zeros((2, 0, 8), np.uint8), "give"),
+        ([ARRAYS[0], [[1, 2], [3, 4]]], "image 1 is a list; give uint8"),
+        (["a.png"], "image 0 is a str; give uint8"),
+    ],
+)
+def test_arrays_of_another_kind_are_refused(images, message):
+    with pytest.raises(ImageFolderError, match=message):
+        from_arrays(images, 16)
+
+
+def test_typical_size_is_the_median_of_the_shorter_sides(tmp_path, monkeypatch):
+    paths = [tmp_path / f"{side}.png" for side in (10, 20, 30)]
+    for path in paths:
+        Image.new("L", (50, int(path.stem))).save(path)
+    (tmp_path / "broken.png").write_bytes(b"x")
+    monkeypatch.setattr(Image.Image, "load", None)  # nothing is decoded
+    assert typical_size([*paths, tmp_path / "broken.png"]) == 20
+    assert typical_size(paths, sample=1) == 10
+    with pytest.raises(ImageFolderError, match="none of 1 images"):
+        typical_size([tmp_path / "broken.png"])
+    with pytest.raises(ImageFolderError, match="none of 0 images"):
+        typical_size([])
+
+
+def test_typical_size_of_arrays():
+    assert typical_size(np.zeros((5, 28, 30), np.uint8)) == 28
+    assert typical_size([np.zeros((h, 99, 3), np.uint8) for h in (8, 12, 100)]) == 12

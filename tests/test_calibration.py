@@ -1,0 +1,160 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from normscope import artifact
+from normscope.calibration import Calibration, held_out
+from normscope.errors import ImageFolderError, ModelFileError, SettingError
+
+
+@pytest.mark.parametrize(
+    ("n", "rate", "count"),
+    [
+        (10_000, 0.01, 1000),  # a tenth
+        (1000, 0.01, 200),  # 2 / rate
+        (100, 0.01, 25),  # a quarter
+        (1000, 0.1, 100),
+        (2, 0.01, 1),
+        (5, 0.5, 1),
+        (400, 5e-324, 100),
+    ],
+)
+def test_how_many_are_held_out(n, rate, count):
+    training, calibration = held_out(n, rate, np.random.default_rng(0))
+    assert len(calibration) == count
+    assert sorted([*training, *calibration]) == list(range(n))
+    assert np.all(np.diff(training) > 0)
+    assert np.all(np.diff(calibration) > 0)
+
+
+def test_every_image_is_as_likely_to_be_held_out():
+    rng = np.random.default_rng(0)
+    times = np.zeros(20)
+    for _ in range(4000):
+        times[held_out(20, 0.1, rng)[1]] += 1
+    # Each is held out with probability 1/4: 1000 of 4000 times, standard deviation 27.
+    assert np.abs(times - 1000).max() < 4 * math.sqrt(4000 * 0.25 * 0.75)
+
+
+def test_one_image_cannot_be_split():
+    with pytest.raises(ImageFolderError, match="at least 2"):
+        held_out(1, 0.01, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("rate", [0, 1, -0.1, 2, math.nan])
+def test_a_rate_outside_0_and_1_is_refused(rate):
+    with pytest.raises(SettingError, match="between 0 and 1"):
+        held_out(10, rate, np.random.default_rng(0))
+    with pytest.raises(SettingError, match="between 0 and 1"):
+        Calibration(np.ones(3), rate)
+
+
+def test_p_values_by_hand():
+    calibration = Calibration(np.array([3.0, 1.0, 2.0, 2.0]), 0.5)
+    assert calibration.p_values([0, 1, 1.5, 2, 2.5, 3, 4]).tolist() == [1, 1, 0.8, 0.8, 0.4, 0.4, 0.2]
+    assert calibration.threshold == 2  # p ≤ 0.5 from 2.5 on
+    assert calibration.anomalous([2, 2.5]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("m", "rate"), [(49, 0.1), (24, 0.1), (99, 0.05), (24, 0.01), (1, 0.01)])
+def test_the_false_alarm_rate_is_as_promised_on_average(m, rate):
+    rng = np.random.default_rng(m)
+    draws = 20_000
+    scores = rng.normal(size=(draws, m + 1))
+    alarms = [bool(Calibration(row[:m], rate).anomalous(row[m:])[0]) for row in scores]
+    used = Calibration(scores[0, :m], rate).achievable
+    exact = math.floor(used * (m + 1) + 1e-9) / (m + 1)  # the rank of the last of m+1 exchangeable scores is uniform
+    assert used - 1 / (m + 1) < exact <= used
+    assert np.mean(alarms) == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / draws))
+
+
+def test_p_values_are_super_uniform_with_ties():
+    rng = np.random.default_rng(0)
+    m, draws = 19, 20_000
+    scores = rng.integers(0, 4, size=(draws, m + 1))
+    p = np.array([Calibration(row[:m], 0.1).p_values(row[m:])[0] for row in scores])
+    for level in np.arange(1, m + 2) / (m + 1):
+        assert np.mean(p <= level) <= level + 4 * math.sqrt(level * (1 - level) / draws)
+
+
+def test_p_values_fall_as_scores_rise():
+    rng = np.random.default_rng(0)
+    calibration = Calibration(rng.normal(size=50), 0.1)
+    p = calibration.p_values(np.linspace(-5, 5, 999))
+    assert np.all(np.diff(p) <= 0)
+    assert p[0] == 1
+    assert p[-1] == 1 / 51
+
+
+def test_above_the_threshold_is_exactly_p_at_most_the_rate():
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        m = int(rng.integers(1, 120))
+        scores = rng.integers(0, rng.integers(1, 30), size=m) / 10
+        rate = rng.choice([0.01, 0.05, 0.07, 0.1, 0.29, 0.5, 0.99, rng.uniform(0.001, 0.999)])
+        calibration = Calibration(scores, float(rate))
+        beside = [np.nextafter(scores, np.inf), np.nextafter(scores, -np.inf), rng.normal(size=9), [-np.inf, np.inf]]
+        new = np.concatenate([scores, *beside])
+        expected = calibration.p_values(new) <= calibration.achievable
+        assert np.array_equal(calibration.anomalous(new), expected)
+        assert np.array_equal(new > calibration.threshold, expected)
+        assert calibration.anomalous([np.inf]).all()
+
+
+def test_too_few_held_out_images_are_told():
+    few = Calibration(np.arange(24.0), 0.01)
+    assert few.achievable == 1 / 25
+    assert few.note == "24 held-out images can promise a false-alarm rate of 4 % at best; about 99 are needed for 1 %"
+    assert "\n" not in (Calibration(np.ones(1), 0.0001).note or "\n")
+    enough = Calibration(np.arange(99.0), 0.01)
+    assert (enough.achievable, enough.note, enough.threshold) == (0.01, None, 98.0)
+
+
+@pytest.mark.parametrize("scores", [[], [math.nan], [math.inf, 1], [[1.0, 2.0]]])
+def test_held_out_scores_must_be_finite_and_there(scores):
+    with pytest.raises(ValueError, match="held-out scores"):
+        Calibration(np.array(scores), 0.1)
+
+
+def test_nan_is_never_given_a_verdict():
+    calibration = Calibration(np.arange(9.0), 0.1)
+    for ask in (calibration.p_values, calibration.anomalous):
+        with pytest.raises(ValueError, match="NaN"):
+            ask([1.0, math.nan])
+
+
+def test_the_callers_array_is_neither_sorted_nor_shared():
+    scores = np.array([2.0, 1.0])
+    calibration = Calibration(scores, 0.5)
+    scores[0] = 9
+    assert calibration.scores.tolist() == [1, 2]
+    assert scores.tolist() == [9, 1]
+    with pytest.raises(ValueError):
+        calibration.scores[0] = 0
+
+
+def test_through_the_model_file(tmp_path):
+    calibration = Calibration(np.random.default_rng(0).normal(size=24), 0.01)
+    tensors, card = calibration.pack()
+    assert tensors["calibration.scores"].dtype == torch.float64
+    artifact.save(tmp_path / "m", tensors, card)
+    again = Calibration.unpack(*artifact.load(tmp_path / "m")[:2])
+    assert again.scores.tolist() == calibration.scores.tolist()
+    assert (again.rate, again.threshold, again.note) == (0.01, card["threshold"], card["note"])
+
+
+@pytest.mark.parametrize(
+    ("tensors", "card"),
+    [
+        ({}, {"rate": 0.1}),
+        ({"calibration.scores": torch.ones(3)}, {}),
+        ({"calibration.scores": torch.ones(3)}, {"rate": "0.1"}),
+        ({"calibration.scores": torch.ones(3)}, {"rate": 2.0}),
+        ({"calibration.scores": torch.ones(0)}, {"rate": 0.1}),
+    ],
+)
+def test_a_model_without_usable_calibration_is_refused(tensors, card):
+    with pytest.raises(ModelFileError, match="no usable calibration"):
+        Calibration.unpack(tensors, card)
