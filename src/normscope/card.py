@@ -24,6 +24,7 @@ class Training(TypedDict):
     seed: int
     epochs: int | None
     budget: float | None
+    steps: int
     seconds: float
     device: str
     health: str

@@ -120,13 +120,13 @@ class Detector:
             resume=resume,
             facts=self.facts(training),
         )
-        health = loop.fit(method, training, plan, watch)
+        health, steps = loop.fit(method, training, plan, watch)
         if health != "ok" and not allow_collapse:
             raise TrainingError(f"{health}; or keep the model as it is with --allow-collapse")
         self.method = method
         if held is not None and self.false_alarm_rate is not None:
             self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
-        self.card = self.make_card(normal, training, len(skipped), health, time.perf_counter() - began)
+        self.card = self.make_card(normal, training, len(skipped), health, steps, time.perf_counter() - began)
         if plan.checkpoint:
             checkpoints.remove(plan.checkpoint)
         return self
@@ -235,7 +235,7 @@ class Detector:
             "device": str(self.device),
         }
 
-    def make_card(self, normal: Store, training: Store, skipped: int, health: str, took: float) -> Card:
+    def make_card(self, normal: Store, training: Store, skipped: int, health: str, steps: int, took: float) -> Card:
         """What the model file says of itself."""
         return {
             "method": self.name,
@@ -253,6 +253,7 @@ class Detector:
                 "seed": self.seed,
                 "epochs": self.epochs,
                 "budget": self.budget,
+                "steps": steps,
                 "seconds": round(took, 3),
                 "device": str(self.device),
                 "health": health,

@@ -1,4 +1,4 @@
-"""The command line: one module per verb, each thin: parse, call, print. Torch is imported only by the verbs that use it."""
+"""The command line: one module per verb, each thin: parse, call, print. Verbs import torch themselves, when called."""
 
 import sys
 

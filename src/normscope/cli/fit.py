@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -30,6 +30,7 @@ def fit(
     """Learn what normal images look like from a folder of them."""
     with one_line_errors(debug):
         check_writable(model)
+        from normscope.calibration import percent
         from normscope.detector import Detector
         from normscope.methods import settings_of
         from normscope.settings import parse, to_json
@@ -80,7 +81,8 @@ def fit(
             print_json(result)
         else:
             print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
-            print(f"scores above {calibration.threshold:.4g} are anomalous, which {calibration.achievable:.2%} of normal images reach")
+            rate = percent(calibration.achievable)
+            print(f"scores above {calibration.threshold:.4g} are anomalous: at most {rate} of normal images")
             print(f"wrote {model}")
 
 
@@ -95,7 +97,9 @@ def check_writable(model: Path) -> None:
         raise ModelFileError(f"{folder} is not writable; write elsewhere")
 
 
-def size_of(text: str) -> "int | str":
-    if text == "auto" or text.isdigit():
-        return text if text == "auto" else int(text)
+def size_of(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    if text.isdecimal():
+        return int(text)
     raise SettingError(f"size is {text!r}; give auto or a number of pixels")

@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 if TYPE_CHECKING:
     from normscope.training import loop
 
@@ -19,6 +16,9 @@ class Bars(NamedTuple):
 @contextmanager
 def bars() -> Iterator[Bars]:
     """Two bars, shown when they first move: files read, and steps trained with rate, time left and losses."""
+    from rich.console import Console  # rich takes a quarter of a second to import
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -37,6 +37,8 @@ def bars() -> Iterator[Bars]:
         def train(now: "loop.Progress") -> None:
             losses = "  ".join(f"{name} {value:.3g}" for name, value in now.record.items())
             facts = f"{now.step / max(now.seconds, 1e-9):.1f} steps/s  {losses}"
-            progress.update(training, completed=now.step, total=now.steps, visible=True, description=now.phase, facts=facts)
+            progress.update(
+                training, completed=now.step, total=now.steps, visible=True, description=now.phase, facts=facts
+            )
 
         yield Bars(read, train)

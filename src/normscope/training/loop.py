@@ -46,11 +46,19 @@ class Progress(NamedTuple):
     record: Mapping[str, float]
 
 
+class Outcome(NamedTuple):
+    """How training ended: `ok` or what is wrong, and how many steps it took."""
+
+    health: str
+    steps: int
+
+
 @dataclass
 class Place:
     """How far a run has come: enough, with the weights and optimisers, to go on as if it had not stopped."""
 
     phase: int = 0
+    before: int = 0  # steps of earlier phases
     step: int = 0
     steps: int | None = None
     seconds: float = 0.0
@@ -65,17 +73,17 @@ class State(TypedDict):
     averages: dict[str, float]
 
 
-def fit(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None] = lambda _: None) -> str:
-    """Trains, then lets the method fit its closed-form part; returns the verdict on its health."""
+def fit(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None] = lambda _: None) -> Outcome:
+    """Trains, then lets the method fit its closed-form part."""
     method.to(plan.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    verdict = train(method, pixels, plan, watch)
+    outcome = train(method, pixels, plan, watch)
     method.eval()
     with seeded(plan.seed, FINISH), torch.no_grad():
         method.finish(InOrder(pixels, 256, plan.device))
-    return verdict
+    return outcome
 
 
-def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None]) -> str:
+def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None]) -> Outcome:
     place, health = Place(), Health()
     saved = saved_state(plan)
     if saved:
@@ -92,10 +100,11 @@ def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress]
                     optimizers[name].load_state_dict(state)
                 saved = None
             else:
-                place = Place(phase=number)
+                place = Place(phase=number, before=place.before + place.step)
             method.train()
             run_phase(method, phases[number], optimizers, pixels, plan, place, health, watch, stop)
-    return health.verdict()
+    steps = place.before + place.step
+    return Outcome(health.verdict(), steps)
 
 
 def saved_state(plan: Plan) -> State | None:

@@ -1,0 +1,41 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := $(shell sed -n 's/^torch==/torch==/p' requirements.lock)
+
+.PHONY: demo test test-slow check format clean
+
+demo: $(VENV)/installed
+	$(BIN)/normscope demo
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# torch first and by itself: whatever else asks for it then finds it there and fetches no other build.
+$(VENV)/torch: requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+	touch $@
+
+$(VENV)/installed: $(VENV)/torch pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/torch pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[dev]"
+	touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) normscope-demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,90 @@
+"""`normscope demo`: the main job on real images that need no download: fit, score, find the odd ones out."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from normscope.cli.output import Debug, Json, one_line_errors, print_json, say
+from normscope.cli.progress import bars
+from normscope.errors import ImageFolderError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from normscope.detector import Row
+
+NORMAL = 4
+WORST = 10
+Picture = tuple[str, "np.ndarray"]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the images and the model.")] = Path("normscope-demo"),
+    budget: Annotated[str, typer.Option(help="Train at most this long.")] = "20s",
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Learn one handwritten digit from a folder of PNG files, then find the others mixed into a second folder."""
+    with one_line_errors(debug):
+        began = time.perf_counter()
+        good, mixed = digits()
+        write_pngs(out / "good", good)
+        write_pngs(out / "mixed", mixed)
+        say(f"{out / 'good'} has {len(good)} images of the digit {NORMAL}, {out / 'mixed'} {len(mixed)} of all digits")
+        import numpy as np
+
+        from normscope.detector import Detector
+        from normscope.evaluation.metrics import auroc
+
+        with bars() as show:
+            detector = Detector(budget=budget, false_alarm_rate=0.05).fit(out / "good", watch=show.training)
+        model = out / "model.safetensors"
+        detector.save(model)
+        rows = detector.score_paths([out / "mixed" / name for name, _ in mixed])
+        is_anomaly = np.array([not is_normal(row) for row in rows])
+        value = auroc(np.array([row["score"] for row in rows], float), is_anomaly)
+        seconds = time.perf_counter() - began
+        if json:
+            print_json({"auroc": value, "seconds": round(seconds, 2), "model": str(model), "report": None})
+            return
+        print_findings(rows, is_anomaly)
+        print(f"AUROC {value:.4f} in {seconds:.0f} s; the model is {model}")
+
+
+def digits() -> tuple[list[Picture], list[Picture]]:
+    """The normal images and the mixed ones, each with a file name that begins with its digit."""
+    from normscope.datasets import digits as dataset
+
+    data = dataset.load()
+    normal = data.train_images[data.train_labels == NORMAL]
+    good = [(f"{NORMAL}-{number:04}.png", image) for number, image in enumerate(normal)]
+    labelled = zip(data.test_labels, data.test_images, strict=True)
+    return good, [(f"{label}-{number:04}.png", image) for number, (label, image) in enumerate(labelled)]
+
+
+def write_pngs(folder: Path, images: list[Picture]) -> None:
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    if foreign := {path.name for path in folder.iterdir()} - {name for name, _ in images}:
+        raise ImageFolderError(f"{folder} holds other files ({min(foreign)}); give another folder with --out")
+    for name, image in images:
+        Image.fromarray(image).save(folder / name)
+
+
+def is_normal(row: "Row") -> bool:
+    return Path(row["path"]).name.startswith(f"{NORMAL}-")
+
+
+def print_findings(rows: "list[Row]", is_anomaly: "np.ndarray") -> None:
+    import numpy as np
+
+    worst = sorted(rows, key=lambda row: -(row["score"] or 0.0))[:WORST]
+    print(f"the {WORST} most surprising of {len(rows)} images:")
+    for row in worst:
+        print(f"  score {row['score']:7.2f}   p {row['p_value']:.3f}   {row['path']}")
+    flagged = np.array([bool(row["anomalous"]) for row in rows])
+    print(f"flagged {flagged[is_anomaly].sum()} of {is_anomaly.sum()} other digits", end=" ")
+    print(f"and {flagged[~is_anomaly].sum()} of {(~is_anomaly).sum()} that are {NORMAL}")

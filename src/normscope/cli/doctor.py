@@ -1,0 +1,54 @@
+"""`normscope doctor`: what is in a folder, before anything is learnt from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from normscope.cli.output import Debug, Json, one_line_errors, print_json
+from normscope.cli.progress import bars
+
+SHOWN = 10
+
+
+def doctor(
+    folder: Annotated[Path, typer.Argument(help="Folder to look through.")],
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a folder holds: readable, skipped and why, duplicates, sizes, and images unlike the others."""
+    with one_line_errors(debug):
+        from normscope.images.doctor import examine
+
+        with bars() as show:
+            report = examine(folder, progress=show.reading)
+        if json:
+            print_json(asdict(report))
+            return
+        print(f"{report.readable} readable images, {report.grey} grey and {report.colour} in colour")
+        print_counts("sizes", report.sizes)
+        print_counts("formats", report.formats)
+        print_counts("modes", report.modes)
+        print_list("cannot be read", [f"{one.path}: {one.reason}" for one in report.unreadable])
+        print_list("skipped", [f"{one.path}: {one.reason}" for one in report.skipped])
+        print_list("of a single colour", report.flat)
+        print_list("16 bits of which only the low ones are used, so they look dark", report.dim)
+        print_list("animated, of which the first frame is used", report.animated)
+        print_list("groups of exact duplicates", [" = ".join(group) for group in report.duplicates])
+        print_list("unlike the others, worst first", [f"{one.path} ({one.score:.1f})" for one in report.strangers])
+
+
+def print_counts(what: str, counts: Mapping[str, int]) -> None:
+    some = ", ".join(f"{name} ({count})" for name, count in list(counts.items())[:SHOWN])
+    print(f"{what}: {some}{', …' if len(counts) > SHOWN else ''}")
+
+
+def print_list(what: str, lines: Sequence[str]) -> None:
+    if lines:
+        print(f"{what}: {len(lines)}")
+        for line in lines[:SHOWN]:
+            print(f"  {line}")
+        if len(lines) > SHOWN:
+            print(f"  … and {len(lines) - SHOWN} more; --json lists all")

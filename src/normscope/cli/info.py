@@ -1,0 +1,35 @@
+"""`normscope info`: the card of a model file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from normscope.cli.output import Debug, Json, one_line_errors, print_json
+
+
+def info(
+    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` wrote.")],
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a model was fitted on, with which settings, how it is calibrated, and its checksum."""
+    with one_line_errors(debug):
+        from normscope.artifact import read_card
+
+        card, checksum = read_card(model)
+        card = {**card, "sha256": checksum}
+        if json:
+            print_json(card)
+        else:
+            print_card(card)
+
+
+def print_card(card: Mapping[str, object], indent: str = "") -> None:
+    for name, value in card.items():
+        if isinstance(value, Mapping):
+            print(f"{indent}{name}:")
+            print_card(value, indent + "  ")
+        else:
+            print(f"{indent}{name}: {value}")
