@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import math
+import numbers
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self, TypedDict, cast
+from typing import Literal, Self, TypedDict, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 from normscope import __version__, artifact
-from normscope.calibration import Calibration
+from normscope.calibration import Calibration, check_rate
 from normscope.card import Card
 from normscope.errors import (
     ImageFolderError,
@@ -27,7 +30,7 @@ from normscope.errors import (
 from normscope.images import store
 from normscope.images.folder import printable
 from normscope.images.store import Store
-from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, gather, split
+from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, common_size, gather, passed_over, split
 from normscope.methods import find, settings_of
 from normscope.settings import JSON, build, to_json
 from normscope.training import checkpoint as checkpoints
@@ -35,7 +38,7 @@ from normscope.training import loop
 from normscope.training.batches import InOrder
 from normscope.training.budget import seconds as budget_seconds
 from normscope.training.device import choose_device
-from normscope.training.method import Method
+from normscope.training.method import Method, MethodSettings
 from normscope.training.randomness import seeded
 
 DEFAULT_BUDGET = 300.0
@@ -74,17 +77,27 @@ class Detector:
         false_alarm_rate: float | None = 0.01,
         device: str = "auto",
     ) -> None:
-        self.name, self.seed, self.size, self.false_alarm_rate = method, seed, size, false_alarm_rate
         self.settings = build(settings_of(method), settings or {})
+        check_counts(self.settings)
         self.device = choose_device(device)
-        if epochs is not None and epochs < 1:
-            raise SettingError(f"epochs is {epochs}; give 1 or more")
-        if size != "auto" and not (isinstance(size, int) and SMALLEST <= size <= LARGEST):
+        if size != "auto" and not (is_whole(size) and SMALLEST <= size <= LARGEST):
             raise SettingError(f"size is {size!r}; give auto or a number of pixels from {SMALLEST} to {LARGEST}")
-        self.epochs = epochs
-        self.budget = budget_seconds(budget) if isinstance(budget, str) else budget
-        if self.budget is None and epochs is None:
-            self.budget = DEFAULT_BUDGET
+        if epochs is not None and not (is_whole(epochs) and epochs >= 1):
+            raise SettingError(f"epochs is {epochs!r}; give a whole number from 1 on")
+        if not (is_whole(seed) and seed >= 0):
+            raise SettingError(f"seed is {seed!r}; give a whole number from 0 on")
+        if false_alarm_rate is not None:
+            check_rate(false_alarm_rate)
+        if budget is None and epochs is None:
+            budget = DEFAULT_BUDGET
+        if isinstance(budget, str):
+            budget = budget_seconds(budget)
+        if budget is not None and not 0 < budget < math.inf:
+            raise SettingError(f"budget is {budget!r}; give seconds above 0, or a text such as 5m")
+        self.name, self.seed, self.false_alarm_rate = method, int(seed), false_alarm_rate
+        self.size: int | Literal["auto"] = "auto" if size == "auto" else int(size)
+        self.budget = None if budget is None else float(budget)
+        self.epochs = None if epochs is None else int(epochs)
         self.method: Method | None = None
         self.calibration: Calibration | None = None
         self.card: Card | None = None
@@ -120,9 +133,14 @@ class Detector:
             resume=resume,
             facts=self.facts(training),
         )
-        health, steps = loop.fit(method, training, plan, watch)
-        if health != "ok" and not allow_collapse:
-            raise TrainingError(f"{health}; or keep the model as it is with --allow-collapse")
+        try:
+            health, steps = loop.fit(method, training, plan, watch)
+            if health != "ok" and not allow_collapse:
+                raise TrainingError(f"{health}; or keep the model as it is with --allow-collapse")
+        except TrainingError:
+            if plan.checkpoint:  # going on from there would fail again
+                checkpoints.remove(plan.checkpoint)
+            raise
         self.method = method
         if held is not None and self.false_alarm_rate is not None:
             self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
@@ -144,10 +162,10 @@ class Detector:
         return self.calibrated().anomalous(self.score(images))
 
     def explain(self, images: Images) -> npt.NDArray[np.float64]:
-        """Heat maps [n, h, w]: higher where the image is more surprising. At the size of the arrays given (which must
-        then be of one size), else at the size that the detector works at."""
+        """Heat maps [n, h, w]: higher where the image is more surprising. At the size of the images if these are
+        arrays of one size, else at the size that the detector works at."""
         pixels = self.read(images)
-        side = np.shape(images)[1:3] if isinstance(images, np.ndarray) else (pixels.size, pixels.size)
+        side = common_size(images) or (pixels.size, pixels.size)
         maps = []
         for batch in InOrder(pixels, BATCH, self.device):
             with torch.inference_mode():
@@ -205,9 +223,9 @@ class Detector:
 
     def read(self, images: Images) -> Store:
         found, unreadable = gather(images, self.fitted().shape[-1])
-        if unreadable:
+        if broken := [one for one in unreadable if not passed_over(one.reason)]:
             raise ImageFolderError(
-                f"{printable(unreadable[0].path)} cannot be read ({unreadable[0].reason}); "
+                f"{printable(broken[0].path)} cannot be read ({broken[0].reason}); "
                 "score_paths gives such a file a row of its own"
             )
         return found
@@ -264,13 +282,26 @@ class Detector:
         }
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_counts(settings: MethodSettings) -> None:
+    """A whole number that is positive by default counts something (images, epochs, channels …): there must be one."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        least = 0 if field.name.startswith("least_") else 1
+        if is_whole(field.default) and field.default > 0 and is_whole(value) and value < least:
+            raise SettingError(f"setting {field.name!r} cannot be {value}; give a whole number from {least} on")
+
+
 def load(path: str | Path, *, device: str = "auto") -> Detector:
     """The detector in a model file. Nothing in the file is executed, and a file that was changed is refused."""
     tensors, card, _ = artifact.load(path)
     try:
         return from_parts(tensors, cast(Card, card), device)
     except (KeyError, TypeError, AttributeError, RuntimeError, NormscopeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).partition("\n")[0]
         raise ModelFileError(f"{path} does not hold a model of this version ({reason}); fit it again") from error
 
 
@@ -287,7 +318,8 @@ def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: str) -> 
         device=device,
     )
     size = card["preprocessing"]["size"]
-    method = find(detector.name)(detector.settings, (3, size, size))
+    with seeded(detector.seed, INITIALISE):  # weights that are replaced at once, but drawn all the same
+        method = find(detector.name)(detector.settings, (3, size, size))
     method.load_state_dict(beneath(tensors, "weights."))
     method.to(detector.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     method.memory = {name: value.to(detector.device) for name, value in beneath(tensors, "memory.").items()}

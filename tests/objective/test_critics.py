@@ -3,7 +3,7 @@ from math import exp, log, tanh
 import pytest
 import torch
 
-from normscope.objective.critics import contrast, cosine, dot, global_to_each, global_to_local, soft_clip
+from normscope.objective.critics import contrast, contrast_each, cosine, dot, global_to_each, global_to_local, soft_clip
 from normscope.objective.information import infonce
 
 
@@ -98,3 +98,24 @@ def test_global_to_local_clips_after_the_sum_and_not_before():
     code, local = torch.ones(1, 1), torch.full((1, 1, 2, 2), 1000.0)
     assert global_to_local(code, local, 1.0).item() == pytest.approx(20)
     assert global_to_each(code, local, 1.0).sum() == pytest.approx(80)
+
+
+def test_contrast_each_makes_every_location_of_the_other_view_a_positive_of_its_own():
+    n, locations = 3, 4
+    scores = torch.arange(6.0 * 6 * locations).view(6, 6, locations)
+    positive, negative = contrast_each(scores)
+    assert positive.shape == (6 * locations,)
+    assert negative.shape == (6 * locations, 4 * locations)
+    for i in range(6):
+        other = (i + n) % 6
+        against = scores[[i] * 4, [j for j in range(6) if j not in (i, other)]].flatten().tolist()
+        for place in range(locations):
+            row = i * locations + place
+            assert positive[row] == scores[i, other, place]
+            assert sorted(negative[row].tolist()) == sorted(against)
+
+
+def test_contrast_each_of_a_single_location_is_contrast():
+    scores = draw(8, 8)
+    for each, plain in zip(contrast_each(scores[:, :, None]), contrast(scores), strict=True):
+        assert torch.equal(each, plain)

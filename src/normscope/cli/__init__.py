@@ -1,15 +1,17 @@
 """The command line: one module per verb, each thin: parse, call, print. Verbs import torch themselves, when called."""
 
 import sys
+from collections.abc import Sequence
+from typing import cast
 
 import typer
 
 from normscope.cli import bench, demo, doctor, fit, info, methods, score
+from normscope.cli.output import WRONG_USE, complain, say
 
 app = typer.Typer(
     name="normscope",
     help="Learns what normal images look like from normal images alone, then says how surprising a new one is.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -17,15 +19,34 @@ app = typer.Typer(
 for verb in (demo.demo, fit.fit, score.score, doctor.doctor, info.info, methods.methods, bench.bench):
     app.command()(verb)
 
+# What the parser raises for a wrong argument; where typer keeps it has changed with its versions.
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
+
 
 @app.callback(invoke_without_command=True)
-def normscope(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+def normscope(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+) -> None:
     if version:
         from normscope import __version__
 
         print(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+        raise typer.Exit(WRONG_USE)
 
 
-def main() -> None:
-    sys.exit(app())
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one verb and leaves with its exit code; wrong arguments are one line, like every other error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show is escaped, not an error
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        sys.exit(app(arguments, prog_name="normscope", standalone_mode=False))
+    except UsageError as error:
+        command = error.ctx.command_path if error.ctx else "normscope"
+        message = error.format_message().strip().rstrip(".")
+        complain(f"{message[:1].lower()}{message[1:]}; `{command} --help` lists what there is")
+        sys.exit(WRONG_USE)

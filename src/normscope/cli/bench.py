@@ -5,8 +5,17 @@ from typing import Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, print_json, say
-from normscope.errors import DatasetError, SettingError
+from normscope.cli.output import (
+    SOME_UNREADABLE,
+    Debug,
+    Json,
+    check_writable,
+    one_line_errors,
+    plural,
+    print_json,
+    say,
+)
+from normscope.errors import SettingError
 
 
 def bench(
@@ -25,6 +34,7 @@ def bench(
 ) -> None:
     """Measure methods one-versus-rest; cells that the file already has are skipped."""
     with one_line_errors(debug):
+        check_writable(out)
         from normscope.datasets import load
         from normscope.evaluation.grid import missing, run_all, threads_for
         from normscope.evaluation.protocol import Cell
@@ -32,23 +42,31 @@ def bench(
         from normscope.settings import parse, to_json
         from normscope.training.budget import seconds
 
-        if not out.absolute().parent.is_dir():
-            raise DatasetError(f"{out.absolute().parent} does not exist; create it or write elsewhere")
         count = len(load(dataset, data_root).class_names)
         cells = [
             Cell(dataset, method, normal, seed, seconds(budget), to_json(parse(settings_of(method), set_)))
-            for method in methods.split(",")
+            for method in names(methods)
             for seed in range(seeds)
             for normal in chosen(classes, count)
         ]
         todo = missing(cells, out)
-        say(f"{len(cells)} cells, {len(cells) - len(todo)} already in {out}")
+        say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo)} already in {out}")
+        failed = 0
         for row in run_all(cells, out, data_root, jobs, threads or threads_for(jobs)):
+            failed += row["error"] is not None
             if json:
                 print_json(row)
             else:
                 found = row["error"] or f"AUROC {row['metrics']['auroc']:.4f}"  # type: ignore[index,call-overload]
-                print(f"{row['dataset']} {row['method']} class {row['normal']} seed {row['seed']}: {found}")
+                print(f"{row['dataset']} {row['method']} class {row['normal']} seed {row['seed']}: {found}", flush=True)
+        if failed:
+            say(f"{plural(failed, 'cell')} failed; the same command tries them again")
+            raise typer.Exit(SOME_UNREADABLE)
+
+
+def names(methods: str) -> list[str]:
+    """Each once, in order."""
+    return list(dict.fromkeys(name.strip() for name in methods.split(",")))
 
 
 def chosen(classes: str, count: int) -> list[int]:
@@ -60,4 +78,4 @@ def chosen(classes: str, count: int) -> list[int]:
         raise SettingError(f"classes is {classes!r}; give all, or numbers such as 0,1") from None
     if bad := [number for number in numbers if not 0 <= number < count]:
         raise SettingError(f"no class {bad[0]}; there are classes 0 to {count - 1}")
-    return numbers
+    return list(dict.fromkeys(numbers))

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, print_json
+from normscope.cli.output import Debug, Json, one_line_errors, plural, print_json
 from normscope.cli.progress import bars
 
-SHOWN = 10
+SHOWN, FEW = 10, 3
 
 
 def doctor(
@@ -23,11 +23,11 @@ def doctor(
         from normscope.images.doctor import examine
 
         with bars() as show:
-            report = examine(folder, progress=show.reading)
+            report = examine(folder, progress=show.files)
         if json:
             print_json(asdict(report))
             return
-        print(f"{report.readable} readable images, {report.grey} grey and {report.colour} in colour")
+        print(f"{plural(report.readable, 'readable image')}, {report.grey} grey and {report.colour} in colour")
         print_counts("sizes", report.sizes)
         print_counts("formats", report.formats)
         print_counts("modes", report.modes)
@@ -41,8 +41,11 @@ def doctor(
 
 
 def print_counts(what: str, counts: Mapping[str, int]) -> None:
-    some = ", ".join(f"{name} ({count})" for name, count in list(counts.items())[:SHOWN])
-    print(f"{what}: {some}{', …' if len(counts) > SHOWN else ''}")
+    """The most frequent; of many that occur but once only a few."""
+    shown = SHOWN if max(counts.values(), default=0) > 1 else FEW
+    some = ", ".join(f"{name} ({count})" for name, count in list(counts.items())[:shown])
+    if some:
+        print(f"{what}: {some}{f' and {len(counts) - shown} others' if len(counts) > shown else ''}")
 
 
 def print_list(what: str, lines: Sequence[str]) -> None:

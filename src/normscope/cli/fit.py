@@ -1,14 +1,18 @@
 """`normscope fit`: learn from a folder of normal images."""
 
-import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, print_json, say
+from normscope.cli.output import Debug, Json, check_writable, one_line_errors, plural, print_json, say
 from normscope.cli.progress import bars
-from normscope.errors import ModelFileError, SettingError
+from normscope.errors import SettingError
+
+if TYPE_CHECKING:
+    from normscope.detector import Detector
+
+FEW_STEPS = 100
 
 
 def fit(
@@ -17,7 +21,7 @@ def fit(
     method: Annotated[str, typer.Option(help="`normscope methods` lists them.")] = "surprisal",
     set_: Annotated[list[str], typer.Option("--set", help="A setting of the method, key=value; may be repeated.")] = [],  # noqa: B006
     budget: Annotated[str | None, typer.Option(help="Train at most this long: 90s, 5m, 1h.  [default: 5m]")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Train this many epochs instead.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Train this many epochs; with --budget, what ends first.")] = None,
     size: Annotated[str, typer.Option(help="Side in pixels to which images are squashed, 28 to 256.")] = "auto",
     false_alarm_rate: Annotated[float, typer.Option(help="Share of normal images that may be flagged.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Governs everything that is random.", min=0)] = 0,
@@ -30,7 +34,6 @@ def fit(
     """Learn what normal images look like from a folder of them."""
     with one_line_errors(debug):
         check_writable(model)
-        from normscope.calibration import percent
         from normscope.detector import Detector
         from normscope.methods import settings_of
         from normscope.settings import parse, to_json
@@ -45,56 +48,67 @@ def fit(
             false_alarm_rate=false_alarm_rate,
             device=device,
         )
-        checkpoint = model.with_name(model.name + ".checkpoint")
-        try:
-            with bars() as show:
-                detector.fit(
-                    folder,
-                    allow_collapse=allow_collapse,
-                    checkpoint=checkpoint,
-                    resume=resume,
-                    watch=show.training,
-                    watch_reading=show.reading,
-                )
-        except KeyboardInterrupt:
-            if checkpoint.exists():
-                say("the state of training is saved; the same command with --resume goes on from it")
-            raise
-        checksum = detector.save(model)
-        card, calibration = detector.card, detector.calibration
-        assert card is not None
-        assert calibration is not None
-        if calibration.note:
-            say(f"note: {calibration.note}")
-        if card["data"]["skipped"]:
-            say(f"note: {card['data']['skipped']} files were skipped; `normscope doctor {folder}` says why")
-        result = {
-            "model": str(model),
-            "images": card["data"]["images"],
-            "skipped": card["data"]["skipped"],
-            "seconds": card["training"]["seconds"],
-            "threshold": calibration.threshold,
-            "health": card["training"]["health"],
-            "sha256": checksum,
-        }
+        learn(detector, folder, model, resume, allow_collapse)
+        result = {"model": str(model), "sha256": detector.save(model), **findings(detector, folder)}
         if json:
             print_json(result)
         else:
             print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
-            rate = percent(calibration.achievable)
-            print(f"scores above {calibration.threshold:.4g} are anomalous: at most {rate} of normal images")
+            print(f"scores above {result['threshold']:.4g} are anomalous: {promise(detector)}")
             print(f"wrote {model}")
 
 
-def check_writable(model: Path) -> None:
-    """Before minutes of training, not after them."""
-    folder = model.absolute().parent
-    if model.is_dir():
-        raise ModelFileError(f"{model} is a folder; give the name of a file to write")
-    if not folder.is_dir():
-        raise ModelFileError(f"{folder} does not exist; create it or write elsewhere")
-    if not os.access(folder, os.W_OK):
-        raise ModelFileError(f"{folder} is not writable; write elsewhere")
+def learn(detector: "Detector", folder: Path, model: Path, resume: bool, allow_collapse: bool) -> None:
+    """Fits, with the state of training kept beside the model."""
+    from normscope.training.checkpoint import exists
+
+    checkpoint = model.with_name(model.name + ".checkpoint")
+    if resume and not exists(checkpoint):
+        say(f"note: there is no {checkpoint} to go on from; training starts anew")
+    if exists(checkpoint) and not resume:
+        say(f"note: {checkpoint} of an interrupted fit is replaced; --resume would go on from it")
+    try:
+        with bars() as show:
+            detector.fit(
+                folder,
+                allow_collapse=allow_collapse,
+                checkpoint=checkpoint,
+                resume=resume,
+                watch=show.training,
+                watch_reading=show.files,
+            )
+    except KeyboardInterrupt:
+        if exists(checkpoint):
+            say("the state of training is saved; the same command with --resume goes on from it")
+        raise
+
+
+def findings(detector: "Detector", folder: Path) -> dict[str, float | str]:
+    """What the user should know of a fitted detector; what is doubtful about it is said at once."""
+    card, calibration = detector.card, detector.calibration
+    assert card is not None
+    assert calibration is not None
+    data, training = card["data"], card["training"]
+    if calibration.note:
+        say(f"note: {calibration.note}")
+    if data["skipped"]:
+        say(f"note: {plural(data['skipped'], 'file')} skipped; `normscope doctor {folder}` says why")
+    if training["epochs"] is None and 0 < training["steps"] < FEW_STEPS:
+        say(f"note: there was time for {plural(training['steps'], 'training step')} only; give a larger --budget")
+    return {
+        "images": data["images"],
+        "skipped": data["skipped"],
+        "seconds": training["seconds"],
+        "threshold": calibration.threshold,
+        "health": training["health"],
+    }
+
+
+def promise(detector: "Detector") -> str:
+    from normscope.calibration import percent
+
+    assert detector.calibration is not None
+    return f"at most {percent(detector.calibration.achievable)} of normal images"
 
 
 def size_of(text: str) -> int | Literal["auto"]:

@@ -3,8 +3,10 @@
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,29 +16,40 @@ from normscope.errors import NormscopeError
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
-WRONG_USE, SOME_UNREADABLE, INTERRUPTED = 2, 3, 130
+READER_GONE, WRONG_USE, SOME_UNREADABLE, INTERRUPTED = 1, 2, 3, 130
 
 
 @contextmanager
 def one_line_errors(debug: bool) -> Iterator[None]:
-    """What the user can put right is one red line and exit code 2; Ctrl-C is exit code 130."""
+    """An error is one red line and exit code 2; Ctrl-C is exit code 130."""
     try:
         yield
-    except (NormscopeError, OSError, ImportError) as error:
-        if isinstance(error, BrokenPipeError):  # the reader of our output has gone, e.g. `| head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
-        if debug:
-            raise
-        fail(str(error))
+        sys.stdout.flush()  # a reader who has gone is noticed here, not when Python ends
+    except typer.Exit:
+        raise
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(READER_GONE) from None
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        complain(explanation(error))
+        raise typer.Exit(WRONG_USE) from None
 
 
-def fail(message: str) -> None:
+def explanation(error: Exception) -> str:
+    if isinstance(error, NormscopeError | ImportError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}; this should not happen: --debug shows where it did, please report it"
+
+
+def complain(message: str) -> None:
     typer.secho("error: " + " ".join(message.split()), fg="red", err=True)
-    raise typer.Exit(WRONG_USE)
 
 
 def say(message: str) -> None:
@@ -45,4 +58,19 @@ def say(message: str) -> None:
 
 
 def print_json(result: object) -> None:
-    typer.echo(json.dumps(result, ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(result, allow_nan=False))
+
+
+def check_writable(path: Path) -> None:
+    """Before minutes of work, not after them."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise NormscopeError(f"{path} is a folder; give the name of a file to write")
+    if not folder.is_dir():
+        raise NormscopeError(f"{folder} does not exist; create it or write elsewhere")
+    if not os.access(folder, os.W_OK):
+        raise NormscopeError(f"{folder} is not writable; write elsewhere")
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"

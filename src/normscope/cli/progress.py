@@ -1,5 +1,6 @@
 """Progress bars on standard error; nothing where nobody looks at a terminal."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,13 +10,16 @@ if TYPE_CHECKING:
 
 
 class Bars(NamedTuple):
-    reading: Callable[[int, int], None]
+    files: Callable[[int, int], None]
     training: "Callable[[loop.Progress], None]"
 
 
 @contextmanager
-def bars() -> Iterator[Bars]:
-    """Two bars, shown when they first move: files read, and steps trained with rate, time left and losses."""
+def bars(files: str = "reading") -> Iterator[Bars]:
+    """Two bars, shown when they first move: files done, and steps trained with time left, rate and loss."""
+    if not sys.stderr.isatty():
+        yield Bars(lambda done, of: None, lambda now: None)
+        return
     from rich.console import Console  # rich takes a quarter of a second to import
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -26,19 +30,27 @@ def bars() -> Iterator[Bars]:
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[facts]}"),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        reading = progress.add_task("reading", visible=False, facts="")
-        training = progress.add_task("training", visible=False, facts="")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        reading = progress.add_task(files, total=None, visible=False, facts="")
+        training = progress.add_task("training", total=None, visible=False, facts="")
 
         def read(done: int, of: int) -> None:
             progress.update(reading, completed=done, total=of, visible=done < of)
 
         def train(now: "loop.Progress") -> None:
-            losses = "  ".join(f"{name} {value:.3g}" for name, value in now.record.items())
-            facts = f"{now.step / max(now.seconds, 1e-9):.1f} steps/s  {losses}"
             progress.update(
-                training, completed=now.step, total=now.steps, visible=True, description=now.phase, facts=facts
+                training,
+                completed=now.step,
+                total=now.steps,
+                visible=True,
+                description=now.phase,
+                facts=facts(now),
             )
 
         yield Bars(read, train)
+
+
+def facts(now: "loop.Progress") -> str:
+    """Short, so that a terminal of 80 columns still has room for the bar."""
+    rate = f"{now.step / max(now.seconds, 1e-9):.1f} steps/s"
+    return f"{rate}  loss {now.record['loss']:.3g}" if "loss" in now.record else rate

@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import SOME_UNREADABLE, Debug, Json, one_line_errors, print_json, say
+from normscope.cli.output import (
+    SOME_UNREADABLE,
+    Debug,
+    Json,
+    check_writable,
+    one_line_errors,
+    plural,
+    print_json,
+    say,
+)
+from normscope.cli.progress import bars
 from normscope.errors import ImageFolderError
 from normscope.files import write_atomically
 
 if TYPE_CHECKING:
-    from normscope.detector import Row
+    from normscope.detector import Detector, Row
+    from normscope.intake import Entry
 
 COLUMNS = ("path", "score", "p_value", "anomalous", "error")
 
@@ -28,18 +39,12 @@ def score(
 ) -> None:
     """Score images: one row for each file, the most surprising first on the screen, in order in CSV and JSON."""
     with one_line_errors(debug):
+        if csv_file:
+            check_writable(csv_file)
         from normscope.detector import load
-        from normscope.intake import expand
 
         detector = load(model, device=device)
-        files, skipped = expand(paths)
-        not_images = [one for one in skipped if one.reason == "hidden" or one.reason.startswith("not an image")]
-        broken = [detector.row(one.path, one.reason) for one in skipped if one not in not_images]
-        rows = [*detector.rows(files), *broken]
-        if not rows:
-            raise ImageFolderError("no image was found in what was given; `normscope doctor FOLDER` says why")
-        if not_images:
-            say(f"{len(not_images)} files that are no images were passed over")
+        rows = score_all(detector, look_through(paths))
         if csv_file:
             write_csv(csv_file, rows)
         if json:
@@ -48,9 +53,37 @@ def score(
             print_rows(rows)
         unreadable = sum(row["error"] is not None for row in rows)
         flagged = sum(bool(row["anomalous"]) for row in rows)
-        say(f"{len(rows)} images, {flagged} anomalous, {unreadable} could not be read")
-    if unreadable:
-        raise typer.Exit(SOME_UNREADABLE)
+        say(f"{plural(len(rows), 'image')}, {flagged} anomalous, {unreadable} could not be read")
+        if csv_file:
+            say(f"wrote {csv_file}")
+        if unreadable:
+            raise typer.Exit(SOME_UNREADABLE)
+
+
+def look_through(paths: Sequence[Path]) -> "list[Entry]":
+    """Every file to be scored, in order; at least one."""
+    from normscope.intake import entries, passed_over
+
+    if len(paths) > 1 and any(path.exists() for path in paths):
+        found = [entry for path in paths for entry in entries(path)]
+    else:
+        found = entries(paths[0], must_exist=True)
+    taken = [entry for entry in found if not passed_over(entry.reason or "")]
+    if not taken:
+        raise ImageFolderError("no image was found in what was given; `normscope doctor FOLDER` says why")
+    if len(taken) < len(found):
+        say(f"{plural(len(found) - len(taken), 'file')} passed over as no images")
+    return taken
+
+
+def score_all(detector: "Detector", wanted: "Sequence[Entry]") -> "list[Row]":
+    scored = detector.rows([entry.path for entry in wanted if entry.reason is None])
+    rows: list[Row] = []
+    with bars("scoring") as show:
+        for entry in wanted:
+            rows.append(next(scored) if entry.reason is None else detector.row(entry.path, entry.reason))
+            show.files(len(rows), len(wanted))
+    return rows
 
 
 def write_csv(path: Path, rows: "Sequence[Row]") -> None:

@@ -2,10 +2,14 @@
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
+from normscope.errors import DatasetError, NormscopeError
 from normscope.evaluation import results
 from normscope.evaluation.protocol import Cell, cell_of, run
 from normscope.settings import JSON
@@ -13,7 +17,10 @@ from normscope.settings import JSON
 
 def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
     """The cells that have no row without an error yet."""
-    done = {cell_of(row) for row in results.read(out) if row["error"] is None}
+    try:
+        done = {cell_of(row) for row in results.read(out) if row["error"] is None}
+    except KeyError as error:
+        raise DatasetError(f"{out} has a row without {error}; give a file that `normscope bench` wrote") from None
     return [cell for cell in cells if cell.key() not in done]
 
 
@@ -24,10 +31,30 @@ def run_all(cells: Sequence[Cell], out: Path, root: Path | None, jobs: int, thre
         for cell in todo:
             yield kept(out, run(cell, root, threads))
         return
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+    with processes(jobs) as pool:
         futures = [pool.submit(run, cell, root, threads) for cell in todo]
         for future in as_completed(futures):
             yield kept(out, future.result())
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Workers that end when the caller does: an error or Ctrl-C does not wait for the cells still to come."""
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=ignore_interrupt)
+    try:
+        yield pool
+    except BaseException as error:
+        for worker in multiprocessing.active_children():
+            worker.kill()  # rows are written here and not there, so nothing is lost but the cells at work
+        if isinstance(error, BrokenProcessPool):
+            raise NormscopeError("a worker died, most likely for lack of memory; run again with fewer --jobs") from None
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def ignore_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def kept(out: Path, row: dict[str, JSON]) -> dict[str, JSON]:

@@ -14,10 +14,8 @@ from normscope import __version__, datasets
 from normscope.datasets.dataset import Dataset
 from normscope.datasets.one_class import one_class
 from normscope.detector import Detector
-from normscope.errors import NormscopeError
 from normscope.evaluation.metrics import auprc, auroc, fpr95
-from normscope.methods import settings_of
-from normscope.settings import JSON, build, to_json
+from normscope.settings import JSON
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,6 @@ def cell_of(row: Mapping[str, JSON]) -> tuple[object, ...]:
     return Cell(**{name: row[name] for name in names}).key()  # type: ignore[arg-type]
 
 
-def full_settings(method: str, given: Mapping[str, object]) -> dict[str, JSON]:
-    return to_json(build(settings_of(method), given))
-
-
 def run(cell: Cell, root: Path | None, threads: int) -> dict[str, JSON]:
     """The row of a cell. A failure is a row too, with its error."""
     torch.set_num_threads(threads)
@@ -65,7 +59,7 @@ def run(cell: Cell, root: Path | None, threads: int) -> dict[str, JSON]:
     }
     try:
         row |= measure(cell, dataset(cell.dataset, root))
-    except (NormscopeError, RuntimeError, MemoryError) as error:
+    except Exception as error:  # whatever it is, the other cells of the grid shall run
         row["error"] = f"{type(error).__name__}: {error}"
     return row
 
@@ -108,11 +102,13 @@ def dataset(name: str, root: Path | None) -> Dataset:
 @cache
 def commit() -> str | None:
     """The commit of a source checkout, with a plus if files differ from it; None for an installed package."""
-    here = Path(__file__).parent
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():  # an environment inside somebody else's checkout has that one's commit
+        return None
     try:
         name = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-            cwd=here,
+            cwd=root,
             capture_output=True,
             text=True,
             check=True,

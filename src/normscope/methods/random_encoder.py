@@ -12,7 +12,7 @@ from normscope.training.method import Batches, Method
 
 @dataclass(frozen=True)
 class Settings:
-    width: int = 32
+    width: int = 16
     depth: int = 1
     batch_size: int = 256
 

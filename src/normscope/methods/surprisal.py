@@ -43,7 +43,7 @@ class Settings:
     shifts: Literal["rotations", "none"] = "rotations"
     head: float = 1.0
     reference: Literal["gaussian", "mixture", "neighbours"] = "neighbours"
-    width: int = 32
+    width: int = 16
     depth: int = 1
     code: int = 128
     learning_rate: float = 2e-3

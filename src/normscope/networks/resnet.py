@@ -11,16 +11,16 @@ from normscope.networks.features import Features
 class ResNet(nn.Module):
     """Images [n, c, h, w] of any size from 28 to 256 → code [n, 4·width] and local map [n, 4·width, h', w'].
 
-    Three stages of `depth` blocks at full, half and quarter resolution. Images larger than 48 pixels first pass
-    through strided convolutions until at most 48 are left, so that the cost hardly depends on the size.
+    The first convolution halves the image: at equal time that trained to better codes than more channels or steps at
+    full size. Images larger than 64 pixels are halved again until at most 32 a side are left, so that the cost hardly
+    depends on the size. Three stages of `depth` blocks follow, the second and third at half and a quarter of that.
     """
 
     def __init__(self, channels: int = 3, width: int = 16, depth: int = 1, size: int = 32) -> None:
         super().__init__()
-        halvings = max(0, math.ceil(math.log2(size / 48)))
-        stem: list[nn.Module] = [nn.Conv2d(channels, width, 3, padding=1, bias=False)]
-        for _ in range(halvings):
-            stem += [nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, width, 3, stride=2, padding=1, bias=False)]
+        stem: list[nn.Module] = [nn.Conv2d(channels, width, 4, stride=2, padding=1, bias=False)]
+        for _ in range(math.ceil(math.log2(size / 64))):
+            stem += [nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, width, 4, stride=2, padding=1, bias=False)]
         self.stem = nn.Sequential(*stem)
         widths = [width, width, 2 * width, 4 * width]
         self.blocks = nn.Sequential(

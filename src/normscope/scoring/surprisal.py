@@ -28,7 +28,8 @@ def fit_mixture(codes: Tensor, components: int) -> Memory:
     x = codes.double().cpu().numpy()
     seed = int(torch.randint(2**31, ()))
     regular = 0.1 * float(x.var(0).mean()) + 1e-9
-    fitted = GaussianMixture(min(components, len(x)), reg_covar=regular, random_state=seed).fit(x)
+    distinct = len(codes.unique(dim=0))  # more components than that would share a code
+    fitted = GaussianMixture(min(components, distinct), reg_covar=regular, random_state=seed).fit(x)
     whiteners = torch.stack([_whitener(torch.from_numpy(c)) for c in fitted.covariances_])
     return {
         "weights": torch.from_numpy(fitted.weights_).float(),

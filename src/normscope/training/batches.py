@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from normscope.errors import SettingError
 from normscope.training.randomness import permutation
 
 
@@ -36,6 +37,8 @@ class InOrder:
 
 def steps_per_epoch(n: int, batch_size: int) -> int:
     """A last batch that is not full is left out; a folder smaller than a batch is one batch."""
+    if batch_size < 1:
+        raise SettingError(f"batch_size is {batch_size}; give 1 or more")
     return max(1, n // batch_size)
 
 

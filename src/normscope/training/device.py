@@ -1,7 +1,7 @@
 """Where tensors live and how exact the arithmetic of training is."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 import torch
 
@@ -13,10 +13,11 @@ def choose_device(name: str) -> torch.device:
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         return torch.device(next(device for device, there in available.items() if there))
-    if not available.get(name.split(":")[0], False):
-        usable = ", ".join(device for device, there in available.items() if there)
-        raise SettingError(f"no device {name!r} here; choose from auto, {usable}")
-    return torch.device(name)
+    if available.get(name.split(":")[0], False):
+        with suppress(RuntimeError):  # cpu:x has no number
+            return torch.device(name)
+    usable = ", ".join(device for device, there in available.items() if there)
+    raise SettingError(f"no device {name!r} here; choose from auto, {usable}")
 
 
 def gains_from_bfloat16(device: torch.device) -> bool:

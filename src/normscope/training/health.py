@@ -22,9 +22,9 @@ class Health:
         """Takes in one step; raises at the first value that is not finite."""
         for name, value in record.items():
             if not math.isfinite(value):
-                some = ", ".join(map(str, images[:5]))
+                some = ", ".join([*map(str, images[:5]), *(["…"] if len(images) > 5 else [])])
                 raise TrainingError(
-                    f"{name} became {value} at step {step} (batch of images {some}, …); "
+                    f"{name} became {value} at step {step} (batch of images {some}); "
                     "try a smaller learning_rate or a smaller beta"
                 )
             self.averages[name] = MEMORY * self.averages.get(name, value) + (1 - MEMORY) * value

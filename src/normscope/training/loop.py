@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from normscope.errors import SettingError
 from normscope.settings import JSON
 from normscope.training import checkpoint
 from normscope.training.batches import InOrder, Pixels, shuffled, steps_per_epoch, to_float
@@ -90,6 +91,9 @@ def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress]
         method.load_state_dict(saved["method"])
         place, health = Place(**saved["place"]), Health(saved["averages"])
     phases = method.phases()
+    for phase in phases:
+        if phase.epochs < 1:
+            raise SettingError(f"phase {phase.name} has {phase.epochs} epochs; give 1 or more")
     with deferred() as stop:
         for number in range(place.phase, len(phases)):
             optimizers = method.optimizers(phases[number].name)
@@ -103,6 +107,8 @@ def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress]
                 place = Place(phase=number, before=place.before + place.step)
             method.train()
             run_phase(method, phases[number], optimizers, pixels, plan, place, health, watch, stop)
+        if stop.requested:  # after the last step, too late for it to notice
+            raise KeyboardInterrupt
     steps = place.before + place.step
     return Outcome(health.verdict(), steps)
 

@@ -39,7 +39,7 @@ class TradeOff(nn.Module):
             # What the information lacks to that of a perfect critic is the loss that the paper plots.
             self.rebalance((self.value_at(pairs, 20.0) - information).detach(), entropy.detach())
         loss = -(information - beta * entropy)
-        gained = information - self.value_at(pairs, 0.0)
+        gained = information - self.knowing_nothing(pairs)
         return loss, {"loss": loss, "information": gained, "entropy": entropy, "beta": beta}
 
     def estimate(self, number: int, positive: Tensor, negative: Tensor) -> Tensor:
@@ -51,8 +51,17 @@ class TradeOff(nn.Module):
         return donsker_varadhan(positive, negative, average)
 
     def value_at(self, pairs: Sequence[Pair], score: float) -> Tensor:
-        """The estimate if every positive scored `score` and every negative the opposite."""
-        values = [self.estimator(torch.full_like(p, score), torch.full_like(n, -score)) for p, n in pairs]
+        """The estimate if every positive scored `score` and every negative the opposite; one row is as good as all."""
+        values = [self.estimator(torch.full_like(p[:1], score), torch.full_like(n[:1], -score)) for p, n in pairs]
+        return torch.stack(values).sum()
+
+    def knowing_nothing(self, pairs: Sequence[Pair]) -> Tensor:
+        """The estimate if every pair scored the same: nought, or the mean of these scores where that yields more."""
+        values = []
+        for positive, negative in pairs:
+            mean = torch.cat([positive.detach(), negative.detach().flatten()]).mean()
+            same = [self.estimator(s.expand(1), s.expand_as(negative[:1])) for s in (torch.zeros_like(mean), mean)]
+            values.append(torch.stack(same).amax())
         return torch.stack(values).sum()
 
     def current_beta(self, progress: float) -> Tensor:

@@ -28,18 +28,20 @@ class Recipe:
 
 
 def random_view(x: Tensor, recipe: Recipe) -> Tensor:
-    """One random view of every image."""
-    x = crop_and_flip(x, recipe.smallest_area, recipe.flip)
-    x = recolour(x, recipe.colour, recipe.grey)
-    return blur(x, recipe.blur) if recipe.blur else x
+    """One random view of every image, in the precision of the images even inside an autocast."""
+    with torch.autocast(x.device.type, enabled=False):
+        x = crop_and_flip(x, recipe.smallest_area, recipe.flip)
+        x = recolour(x, recipe.colour, recipe.grey)
+        return blur(x, recipe.blur) if recipe.blur else x
 
 
 def crop_and_flip(x: Tensor, smallest_area: float, flip: float) -> Tensor:
     """Random resized crop (area from smallest_area to 1, aspect ratio from 3/4 to 4/3) and mirror image, in one go."""
     n = len(x)
     area = torch.empty(n).uniform_(smallest_area, 1)
-    ratio = torch.empty(n).uniform_(math.log(3 / 4), math.log(4 / 3)).exp() if smallest_area < 1 else torch.ones(n)
-    width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
+    # A crop of nearly the whole image must be nearly as square as it: beyond these bounds a side would exceed 1.
+    ratio = torch.empty(n).uniform_(math.log(3 / 4), math.log(4 / 3)).exp().clamp(area, 1 / area)
+    width, height = (area * ratio).sqrt(), (area / ratio).sqrt()
     theta = torch.zeros(n, 2, 3)
     theta[:, 0, 0] = torch.where(torch.rand(n) < flip, -width, width)
     theta[:, 1, 1] = height
@@ -96,5 +98,5 @@ def blur(x: Tensor, chance: float) -> Tensor:
     rows = F.conv2d(F.pad(rows, (radius, radius, 0, 0), "reflect"), weights[:, :, None, :], groups=n * c)
     rows = F.conv2d(F.pad(rows, (0, 0, radius, radius), "reflect"), weights[:, :, :, None], groups=n * c)
     out = x.clone()
-    out[chosen] = rows.reshape(n, c, h, w)
+    out[chosen] = rows.reshape(n, c, h, w).clamp(-1, 1)  # the weights sum to 1 up to rounding
     return out

@@ -50,19 +50,24 @@ def permuted_patches(x: Tensor, grid: int) -> Tensor:
 def cut_paste(x: Tensor) -> Tensor:
     """A rectangle of 4 to 25 % of each image pasted elsewhere in it (Li et al. 2021)."""
     n, _, h, w = x.shape
-    height, width = (torch.empty(n).uniform_(0.2, 0.5) * side for side in (h, w))
-    rows, columns = torch.arange(h)[None, :], torch.arange(w)[None, :]
-    top, left = torch.rand(n) * (h - height), torch.rand(n) * (w - width)
-    inside = ((rows >= top[:, None]) & (rows < (top + height)[:, None]))[:, :, None] & (
-        (columns >= left[:, None]) & (columns < (left + width)[:, None])
-    )[:, None, :]
-    source_top, source_left = torch.rand(n) * (h - height), torch.rand(n) * (w - width)
-    down, right = (source_top - top).round().long(), (source_left - left).round().long()
-    source_rows = (rows + down[:, None]).clamp(0, h - 1)
-    source_columns = (columns + right[:, None]).clamp(0, w - 1)
-    image = torch.arange(n)[:, None, None]
-    pasted = x.permute(0, 2, 3, 1)[image, source_rows[:, :, None], source_columns[:, None, :]].permute(0, 3, 1, 2)
+    height, width = ((torch.empty(n).uniform_(0.2, 0.5) * side).ceil().long().clamp(max=side // 2) for side in (h, w))
+    top, left, source_left = (whole_number(room) for room in (h - height, w - width, w - width))
+    # Counted on from the next row, around the end: never the rectangle itself, which would change nothing.
+    source_top = (top + 1 + whole_number(h - height - 1)) % (h - height + 1)
+    rows, columns = torch.arange(h)[None, :, None], torch.arange(w)[None, None, :]
+    top, left, height, width, source_top, source_left = (
+        value[:, None, None] for value in (top, left, height, width, source_top, source_left)
+    )
+    inside = (rows >= top) & (rows < top + height) & (columns >= left) & (columns < left + width)
+    # Outside the rectangle the place does not matter, as long as there is one.
+    source_rows, source_columns = (rows + source_top - top) % h, (columns + source_left - left) % w
+    pasted = x.permute(0, 2, 3, 1)[torch.arange(n)[:, None, None], source_rows, source_columns].permute(0, 3, 1, 2)
     return torch.where(inside[:, None].to(x.device), pasted, x)
+
+
+def whole_number(largest: Tensor) -> Tensor:
+    """Drawn evenly from 0 to `largest`, both included."""
+    return (torch.rand(len(largest)) * (largest + 1)).long().minimum(largest)
 
 
 def noise(x: Tensor) -> Tensor:

@@ -1,0 +1,222 @@
+"""What holds for every verb: help, one-line errors, exit codes, and a standard output with the result alone."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from normscope import Detector
+from normscope.cli import app, output, progress
+from normscope.training.loop import Progress
+
+VERBS = [verb.callback.__name__ for verb in app.registered_commands]
+MAIN = "from normscope.cli import main; main()"
+
+
+def command(*arguments: object, script: str = "") -> list[str]:
+    return [sys.executable, "-c", f"{script}\n{MAIN}", *map(str, arguments)]
+
+
+def spawn(*arguments: object, script: str = "", **options: object) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*arguments, script=script), capture_output=True, timeout=120, **options)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_json_and_debug(run, verb):
+    code, out, err = run(verb, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Usage: normscope {verb} ")
+    for option in ("--json", "--debug", "--help"):
+        assert option in out
+
+
+def test_help_lists_every_verb(run):
+    out = run("--help").out
+    assert {"demo", "fit", "score", "doctor", "info", "methods", "bench"} <= set(VERBS)
+    assert all(re.search(rf"^  {verb} ", out, re.M) for verb in VERBS)
+
+
+def test_no_argument_shows_the_help_and_is_wrong_use(run):
+    code, out, err = run()
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: normscope ")
+
+
+def test_version(run):
+    from normscope import __version__
+
+    assert run("--version") == (0, f"{__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "no such command 'nothing'"),
+        (["scor"], "'score'"),
+        (["fit"], "missing argument"),
+        (["fit", "folder"], "'--output' / '-o'; `normscope fit --help`"),
+        (["fit", "folder", "-o", "m", "--sed", "1"], "--sed"),
+        (["fit", "folder", "-o", "m", "--seed", "one"], "'--seed'"),
+        (["fit", "folder", "-o", "m", "--seed", "-1"], "'--seed'"),
+        (["fit", "folder", "-o", "m", "--epochs", "1.5"], "'--epochs'"),
+        (["fit", "folder", "-o", "m", "extra"], "extra"),
+        (["score", "model"], "missing argument"),
+        (["bench", "digits", "--methods", "knn", "--out", "x", "--seeds", "0"], "'--seeds'"),
+        (["bench", "digits", "--methods", "knn", "--out", "x", "--jobs", "0"], "'--jobs'"),
+        (["--nothing"], "--nothing"),
+    ],
+)
+def test_wrong_arguments_are_one_line(refused, arguments, message):
+    line = refused(*arguments)
+    assert message in line
+    assert "--help" in line
+
+
+def test_debug_shows_the_traceback_before_the_line(run):
+    code, out, err = run("doctor", "nowhere", "--debug")
+    assert (code, out) == (2, "")
+    assert err.startswith("Traceback (most recent call last)")
+    assert err.splitlines()[-1].startswith("error: nowhere does not exist")
+
+
+def test_a_fault_of_ours_is_one_line_too(run, monkeypatch, good, tmp_path):
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("division by\nzero")
+
+    monkeypatch.setattr(Detector, "fit", broken)
+    code, out, err = run("fit", good, "-o", tmp_path / "m", "--method", "knn")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.startswith("error: ZeroDivisionError: division by zero; this should not happen: --debug shows where")
+
+
+def test_an_error_of_the_system_names_the_file(run, monkeypatch, tmp_path):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device", str(tmp_path / "m"))
+
+    monkeypatch.setattr(Detector, "__init__", full)
+    assert run("fit", tmp_path, "-o", tmp_path / "m").err == f"error: {tmp_path / 'm'}: No space left on device\n"
+
+
+def test_interrupted_is_130(run, monkeypatch, good, tmp_path):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Detector, "fit", interrupted)
+    assert run("fit", good, "-o", tmp_path / "m", "--method", "knn") == (130, "", "interrupted\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_answers_at_once():
+    slow = "{'torch', 'numpy', 'rich', 'PIL', 'sklearn'} & set(sys.modules)"  # torch alone takes seconds
+    done = spawn("fit", "--help", script=f"import atexit, sys; atexit.register(lambda: print({slow}))")
+    assert done.returncode == 0
+    assert done.stdout.decode().splitlines()[-1] == "set()"
+
+
+def test_json_alone_is_on_standard_output(good, tmp_path):
+    done = spawn("fit", good, "-o", tmp_path / "m", "--method", "knn", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["images"] == 20
+    assert b"held-out" in done.stderr
+
+
+def test_an_error_of_a_real_process():
+    done = spawn("doctor", "nowhere")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"error: nowhere does not exist; check the spelling of the folder\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes end otherwise there")
+@pytest.mark.parametrize("arguments", [["methods"], ["score", "MODEL", "GOOD"]])
+def test_a_reader_who_leaves_is_no_error(arguments, good, model):
+    known = {"MODEL": str(model), "GOOD": str(good)}
+    real = [known.get(one, one) for one in arguments]
+    process = subprocess.Popen(command(*real), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()  # as `| head -1` does, once it has its line
+    said = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait(60) == output.READER_GONE
+    assert "Error" not in said
+    assert "Exception" not in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are no bytes there")
+def test_any_name_can_be_printed(run, good, model, tmp_path, images):
+    folder = tmp_path / "two words\nand lines é"
+    images(folder, 1)
+    (folder / "000.png").rename(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe.png"))
+    done = spawn("score", model, folder, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(b"two words\\nand lines \\xe9/\\udcff\\udcfe.png\n")
+    assert json.loads(run("score", model, folder, "--json").out)[0]["path"].endswith("lines é/\\udcff\\udcfe.png")
+    strange = tmp_path / os.fsdecode(b"m\n\xff")
+    for options in ([], ["--json"]):
+        code, out, _ = run("fit", good, "-o", strange, "--method", "knn", *options)
+        assert code == 0
+    assert json.loads(out)["model"] == str(strange)
+    assert strange.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_control_c_while_starting_up(good, tmp_path):
+    process = subprocess.Popen(command("fit", good, "-o", tmp_path / "m"), stderr=subprocess.PIPE)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    said = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait(60) == 130
+    assert said.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in said
+    assert not (tmp_path / "m").exists()
+
+
+class Terminal:
+    """Standard error, looked at by somebody."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_bars_fit_into_80_columns(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    record = {"loss": 4.5678, **{f"another {number}": 1.0 for number in range(9)}}
+    with progress.bars() as show:
+        show.files(3, 60)
+        show.training(Progress("train", 12, 3200, 2.0, record))
+    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in re.split("[\r\n]", terminal.text)]
+    assert any(line.startswith("reading ") and "3/60" in line for line in lines)
+    assert any(line.startswith("train ") and "12/3200" in line and "6.0 steps/s  loss 4.57" in line for line in lines)
+    assert "…" not in terminal.text
+
+
+def test_no_bars_where_nobody_looks(capsys):
+    with progress.bars() as show:
+        show.files(3, 60)
+        show.training(Progress("train", 12, None, 2.0, {}))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_bar_facts_without_a_loss():
+    assert progress.facts(Progress("train", 10, None, 4.0, {})) == "2.5 steps/s"

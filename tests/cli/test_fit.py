@@ -1,0 +1,219 @@
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from normscope import load
+from normscope.training import health
+
+
+def leftovers(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def out(tmp_path) -> Path:
+    """An empty folder to write into; what is left there is looked at."""
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def test_json_has_what_others_rely_on(run, good, out):
+    code, printed, err = run("fit", good, "-o", out / "m", "--method", "knn", "--json", "--false-alarm-rate", "0.2")
+    result = json.loads(printed)
+    assert code == 0
+    assert err == ""
+    assert result.keys() >= {"model", "images", "skipped", "seconds", "threshold", "health"}
+    assert (result["model"], result["images"], result["skipped"]) == (str(out / "m"), 20, 0)
+    assert result["health"] == "ok"
+    assert result["threshold"] == load(out / "m").calibration.threshold
+    assert leftovers(out) == ["m"]
+
+
+def test_people_read_what_was_learnt(run, good, out):
+    code, printed, err = run("fit", good, "-o", out / "m", "--method", "knn")
+    assert code == 0
+    first, second, third = printed.splitlines()
+    assert first.startswith("learnt from 20 images in ")
+    assert second.startswith("scores above ")
+    assert second.endswith("are anomalous: at most 16.7 % of normal images")
+    assert third == f"wrote {out / 'm'}"
+    assert err.startswith("note: 5 held-out images can promise")
+
+
+def test_options_reach_the_model(run, good, out):
+    options = "--method surprisal --set width=4 --set beta=auto --epochs 1 --size 32 --seed 3 --false-alarm-rate 0.2"
+    assert run("fit", good, "-o", out / "m", "--allow-collapse", *options.split()).code == 0
+    card = load(out / "m").card
+    assert card["settings"].items() >= {"width": 4, "beta": "auto"}.items()
+    assert card["preprocessing"]["size"] == 32
+    assert card["training"].items() >= {"epochs": 1, "seed": 3, "budget": None}.items()
+    assert card["calibration"]["rate"] == 0.2
+    assert leftovers(out) == ["m"]
+
+
+def test_a_budget_too_short_to_learn_is_said(run, good, out):
+    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=4", "--budget", "0.01s", "--allow-collapse")
+    assert code == 0
+    assert "note: there was time for 1 training step only; give a larger --budget" in err.splitlines()
+    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=4", "--epochs", "1", "--allow-collapse")
+    assert "training step" not in err
+
+
+def test_an_existing_model_is_replaced(run, good, out):
+    (out / "m").write_text("what was there")
+    assert run("fit", good, "-o", out / "m", "--method", "knn").code == 0
+    assert load(out / "m").name == "knn"
+    assert leftovers(out) == ["m"]
+
+
+def test_broken_files_among_good_ones_are_a_note(run, images, tmp_path, out):
+    folder = images(tmp_path / "some", 10)
+    (folder / "cut.png").write_bytes((folder / "000.png").read_bytes()[:50])
+    code, printed, err = run("fit", folder, "-o", out / "m", "--method", "knn", "--json")
+    assert code == 0
+    assert json.loads(printed)["skipped"] == 1
+    assert f"note: 1 file skipped; `normscope doctor {folder}` says why" in err.splitlines()
+
+
+def test_resume_without_a_checkpoint_says_so(run, good, out):
+    code, _, err = run("fit", good, "-o", out / "m", "--method", "knn", "--resume")
+    assert code == 0
+    assert "m.checkpoint to go on from; training starts anew" in err.splitlines()[0]
+
+
+def test_a_checkpoint_that_will_be_replaced_is_said(run, good, out):
+    (out / "m.checkpoint").write_text("of an earlier run")
+    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=4", "--epochs", "1", "--allow-collapse")
+    assert code == 0
+    assert "--resume would go on from it" in err.splitlines()[0]
+    assert leftovers(out) == ["m"]
+
+
+def empty(folder: Path) -> None:
+    folder.mkdir()
+
+
+def texts_only(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "notes.txt").write_text("no image")
+
+
+def broken_only(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(9):
+        (folder / f"{number}.jpg").write_bytes(b"\xff\xd8\xff broken")
+
+
+def one_image(folder: Path) -> None:
+    folder.mkdir()
+    Image.effect_noise((28, 28), 40).save(folder / "a.png")
+
+
+def constant(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(12):
+        Image.new("L", (30, 30), number).save(folder / f"{number}.png")
+
+
+def copies(folder: Path) -> None:
+    folder.mkdir()
+    image = Image.effect_noise((28, 28), 40)
+    for number in range(12):
+        image.save(folder / f"{number}.png")
+
+
+def too_large(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(9):
+        Image.new("1", (10_000, 5_001 + number)).save(folder / f"{number}.png")
+
+
+def a_file(folder: Path) -> None:
+    folder.write_text("no folder")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: None, "does not exist; check the spelling"),
+        (empty, "has no readable image; `normscope doctor"),
+        (texts_only, "has no readable image"),
+        (broken_only, "none of 9 images can be read; `normscope doctor`"),
+        (one_image, "1 readable image is too few to learn from; give 8 or more"),
+        (constant, "all 12 images are of a single colour"),
+        (copies, "all 12 images are the same"),
+        (too_large, "none of 9 images can be read"),
+        (a_file, "can be read"),
+    ],
+)
+def test_a_folder_that_cannot_be_learnt_from(refused, tmp_path, out, make, message):
+    make(tmp_path / "given")
+    assert message in refused("fit", tmp_path / "given", "-o", out / "m", "--method", "surprisal")
+    assert leftovers(out) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "nothing"], "no method 'nothing'; choose from"),
+        (["--set", "widht=4"], "no setting 'widht'; did you mean 'width'?"),
+        (["--set", "width=wide"], "setting 'width' cannot be 'wide'; give a whole number"),
+        (["--set", "width=0"], "setting 'width' cannot be 0"),
+        (["--set", "batch_size=0"], "setting 'batch_size' cannot be 0"),
+        (["--set", "width"], "has no value; write it as key=value"),
+        (["--set", "width=4", "--set", "width=8"], "given twice"),
+        (["--set", "information=nothing"], "setting 'information' cannot be 'nothing'; give one of"),
+        (["--budget", "soon"], "'soon' is not a budget; write for instance 90s"),
+        (["--budget", "0"], "'0' is not a budget"),
+        (["--budget", "-5s"], "'-5s' is not a budget"),
+        (["--epochs", "0"], "epochs is 0"),
+        (["--size", "27"], "size is 27; give auto or a number of pixels from 28 to 256"),
+        (["--size", "10000"], "size is 10000"),
+        (["--size", "large"], "size is 'large'; give auto"),
+        (["--size", "-5"], "size is '-5'"),
+        (["--false-alarm-rate", "0"], "false-alarm rate 0.0 is not between 0 and 1"),
+        (["--false-alarm-rate", "nan"], "not between 0 and 1"),
+        (["--device", "abacus"], "no device 'abacus' here; choose from auto"),
+    ],
+)
+def test_an_option_that_is_wrong(refused, good, out, options, message):
+    assert message in refused("fit", good, "-o", out / "m", *options)
+    assert leftovers(out) == []
+
+
+def test_nowhere_to_write(refused, good, out, monkeypatch):
+    assert "is a folder; give the name of a file" in refused("fit", good, "-o", out)
+    assert "nowhere does not exist; create it" in refused("fit", good, "-o", out / "nowhere" / "m")
+    assert "File name too long" in refused("fit", good, "-o", out / ("m" * 300))
+    (out / "file").touch()
+    assert "file does not exist" in refused("fit", good, "-o", out / "file" / "m")
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    assert "out is not writable; write elsewhere" in refused("fit", good, "-o", out / "m")
+    assert leftovers(out) == ["file"]
+
+
+def test_a_disk_that_fills_up_leaves_nothing(refused, good, out, monkeypatch):
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert "cannot be written: No space left on device" in refused("fit", good, "-o", out / "m", "--method", "knn")
+    assert "No space left on device" in refused("fit", good, "-o", out / "m", "--set", "width=4", "--epochs", "1")
+    assert leftovers(out) == []
+
+
+def test_a_collapse_is_refused_unless_allowed(run, refused, good, out, monkeypatch):
+    monkeypatch.setattr(health, "LEAST_SPREAD", math.inf)
+    options = ["--set", "width=4", "--epochs", "1"]
+    line = refused("fit", good, "-o", out / "m", *options)
+    assert "collapsed" in line
+    assert "--allow-collapse" in line
+    assert leftovers(out) == []
+    code, printed, _ = run("fit", good, "-o", out / "m", *options, "--allow-collapse", "--json")
+    assert code == 0
+    assert json.loads(printed)["health"].startswith("collapsed")

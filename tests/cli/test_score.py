@@ -1,0 +1,172 @@
+import csv
+import json
+import os
+import shutil
+
+import pytest
+from PIL import Image
+
+from normscope import load
+
+KEYS = ["path", "score", "p_value", "anomalous", "error"]
+
+
+@pytest.fixture
+def mixed(images, tmp_path):
+    """Three images, one that cannot be read between them, and files that nobody wants scored."""
+    folder = images(tmp_path / "mixed", 3, seed=5)
+    (folder / "001b.png").write_bytes(b"\x89PNG cut off")
+    (folder / "notes.txt").write_text("no image")
+    (folder / ".hidden").write_text("no image")
+    return folder
+
+
+def test_json_is_a_row_for_each_file_in_order(run, model, good):
+    code, out, err = run("score", model, good, "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [list(row) for row in rows] == [KEYS] * 20
+    assert [row["path"] for row in rows] == sorted(str(path) for path in good.iterdir())
+    assert [row["score"] for row in rows] == load(model).score(good).tolist()
+    assert {row["error"] for row in rows} == {None}
+    flagged = sum(row["anomalous"] for row in rows)
+    assert err == f"20 images, {flagged} anomalous, 0 could not be read\n"
+
+
+def test_an_unreadable_file_is_a_row_and_exit_3(run, model, mixed):
+    code, out, err = run("score", model, mixed, "--json")
+    rows = json.loads(out)
+    assert code == 3
+    assert [row["path"].rsplit("/")[-1] for row in rows] == ["000.png", "001.png", "001b.png", "002.png"]
+    assert [row["error"] is None for row in rows] == [True, True, False, True]
+    assert rows[2] | {"error": "", "path": ""} == dict.fromkeys(KEYS) | {"error": "", "path": ""}
+    assert err.splitlines()[0] == "2 files passed over as no images"
+    assert err.splitlines()[1].endswith("1 could not be read")
+
+
+def test_empty_and_too_large_files_are_rows(run, model, good, tmp_path):
+    (tmp_path / "empty.png").touch()
+    Image.new("1", (10_000, 5_001)).save(tmp_path / "large.png")
+    code, out, _ = run("score", model, tmp_path, good / "000.png", "--json")
+    empty, large, fine = json.loads(out)
+    assert code == 3
+    assert "0 bytes" in empty["error"]
+    assert "more than the limit of 50000000" in large["error"]
+    assert fine["error"] is None
+
+
+def test_the_screen_shows_the_most_surprising_first(run, model, mixed, images):
+    images(mixed / "odd", 1, seed=9, shape=(28, 28, 3))
+    code, out, _ = run("score", model, mixed)
+    lines = out.splitlines()
+    assert code == 3
+    assert len(lines) == 5
+    scores = [float(line.split()[1]) for line in lines[:-1]]
+    assert scores == sorted(scores, reverse=True)
+    assert {line.split()[0] for line in lines[:-1]} <= {"anomalous", "normal"}
+    assert lines[-1].split()[0] == "unreadable"
+    assert "001b.png: " in lines[-1]
+
+
+def test_csv_has_all_rows_and_any_name(run, model, images, tmp_path):
+    folder = images(tmp_path / 'a "quoted", folder', 2)
+    (folder / "000.png").rename(folder / "two\nlines.png")
+    (folder / "001.png").rename(os.fsdecode(os.fsencode(folder) + b"/\xff.png"))
+    (folder / "bad, really.png").write_bytes(b"no image")
+    code, out, err = run("score", model, folder, "--csv", tmp_path / "rows.csv")
+    with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert code == 3
+    assert out == ""
+    assert err.splitlines()[-1] == f"wrote {tmp_path / 'rows.csv'}"
+    assert list(rows[0]) == KEYS
+    names = [row["path"].removeprefix(f"{folder}/") for row in rows]
+    assert names == ["bad, really.png", "two\\nlines.png", "\\udcff.png"]
+    assert rows[0]["score"] == ""
+    assert float(rows[1]["score"]) == json.loads(run("score", model, folder, "--json").out)[1]["score"]
+
+
+def test_csv_and_json_together(run, model, good, tmp_path):
+    (tmp_path / "rows.csv").write_text("what was there")
+    code, out, _ = run("score", model, good, "--json", "--csv", tmp_path / "rows.csv")
+    assert code == 0
+    assert len(json.loads(out)) == len((tmp_path / "rows.csv").read_text().splitlines()) - 1 == 20
+
+
+def test_files_and_folders_in_the_order_given(run, model, good, mixed):
+    given = [good / "003.png", mixed, good / "001.png", mixed / "gone.png"]
+    code, out, _ = run("score", model, *given, "--json")
+    rows = json.loads(out)
+    assert code == 3
+    names = ["003.png", "000.png", "001.png", "001b.png", "002.png", "001.png", "gone.png"]
+    assert [row["path"].rsplit("/")[-1] for row in rows] == names
+    assert rows[-1]["error"] == "does not exist"
+
+
+def test_a_link_to_a_folder_seen_already_is_no_error(run, model, images, tmp_path):
+    folder = images(tmp_path / "some", 2)
+    (folder / "again").symlink_to(folder)
+    code, out, _ = run("score", model, folder, "--json")
+    assert code == 0
+    assert len(json.loads(out)) == 2
+
+
+def test_nothing_to_score(refused, model, tmp_path):
+    assert "nothing does not exist" in refused("score", model, tmp_path / "nothing")
+    assert "does not exist" in refused("score", model, tmp_path / "nothing", tmp_path / "neither")
+    assert "no image was found" in refused("score", model, tmp_path)
+    (tmp_path / "notes.txt").touch()
+    assert "no image was found" in refused("score", model, tmp_path)
+
+
+def test_no_such_device(refused, model, good):
+    assert "no device 'abacus'" in refused("score", model, good, "--device", "abacus")
+
+
+@pytest.mark.parametrize("verb", ["score", "info"])
+def test_a_model_that_is_something_else(refused, verb, model, good, tmp_path):
+    def line(path) -> str:
+        return refused(*([verb, path, good] if verb == "score" else [verb, path]))
+
+    path = tmp_path / "other"
+    assert "does not exist" in line(path)
+    assert "is a folder, not a file" in line(tmp_path)
+    path.touch()
+    assert "is empty" in line(path)
+    Image.new("L", (9, 9)).save(path, "JPEG")
+    assert "is not a safetensors file" in line(path)
+    path.write_bytes(model.read_bytes()[:-100])
+    assert "damaged" in line(path)
+    path.write_bytes(model.read_bytes()[:100])
+    assert "was cut short" in line(path)
+    damaged = bytearray(model.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    assert "was changed or damaged after it was saved; give a model that `normscope fit` wrote" in line(path)
+
+
+def test_nowhere_to_write_is_known_before_scoring(refused, model, good, tmp_path, monkeypatch):
+    monkeypatch.setattr("normscope.detector.load", lambda *args, **kwargs: pytest.fail("too late"))
+    assert "nowhere does not exist" in refused("score", model, good, "--csv", tmp_path / "nowhere" / "rows.csv")
+    assert "is a folder" in refused("score", model, good, "--csv", tmp_path)
+
+
+def test_interrupted_leaves_no_csv(run, model, good, tmp_path, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("normscope.detector.Detector.row", interrupted)
+    assert run("score", model, good, "--csv", tmp_path / "rows.csv").code == 130
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_calibration_gives_scores_alone(run, good, tmp_path):
+    from normscope import Detector
+
+    shutil.copytree(good, tmp_path / "images")
+    Detector("knn", false_alarm_rate=None).fit(good).save(tmp_path / "m")
+    code, out, _ = run("score", tmp_path / "m", good, "--json")
+    assert code == 0
+    assert {(row["p_value"], row["anomalous"]) for row in json.loads(out)} == {(None, None)}
+    code, out, _ = run("score", tmp_path / "m", good / "000.png")
+    assert out.split()[1:] == [str(good / "000.png")]

@@ -1,0 +1,73 @@
+import json
+import time
+
+import pytest
+
+from normscope.errors import DatasetError, NormscopeError
+from normscope.evaluation import grid, results
+from normscope.evaluation.protocol import Cell
+
+CELLS = [Cell("digits", "knn", normal, seed, 1.0, {"k": 5}) for normal in range(2) for seed in range(2)]
+
+
+def row(cell: Cell, root=None, threads=1) -> dict:
+    return {**vars(cell), "error": None}
+
+
+@pytest.fixture
+def ran(monkeypatch) -> list[Cell]:
+    """The cells that were really run."""
+    cells: list[Cell] = []
+    monkeypatch.setattr(grid, "run", lambda cell, root, threads: cells.append(cell) or row(cell))
+    return cells
+
+
+def test_finished_cells_are_skipped(tmp_path, ran):
+    out = tmp_path / "r"
+    assert len(list(grid.run_all(CELLS[:3], out, None, 1, 1))) == 3
+    assert grid.missing(CELLS, out) == CELLS[3:]
+    assert [one["seed"] for one in grid.run_all(CELLS, out, None, 1, 1)] == [1]
+    assert ran == CELLS
+    assert list(grid.run_all(CELLS, out, None, 1, 1)) == []
+
+
+def test_each_row_is_in_the_file_before_the_next_cell_begins(tmp_path, ran):
+    rows = grid.run_all(CELLS, tmp_path / "r", None, 1, 1)
+    next(rows)
+    assert len(ran) == 1
+    assert len(results.read(tmp_path / "r")) == 1
+
+
+def test_a_cell_that_failed_is_still_missing(tmp_path):
+    results.append(tmp_path / "r", {**row(CELLS[0]), "error": "MemoryError: "})
+    assert grid.missing(CELLS, tmp_path / "r") == CELLS
+    results.append(tmp_path / "r", row(CELLS[0]))
+    assert grid.missing(CELLS, tmp_path / "r") == CELLS[1:]
+
+
+def test_rows_of_something_else_are_named(tmp_path):
+    (tmp_path / "r").write_text(json.dumps({"error": None, "dataset": "digits"}) + "\n")
+    with pytest.raises(DatasetError, match="a row without 'method'"):
+        grid.missing(CELLS, tmp_path / "r")
+
+
+def test_threads_are_shared_among_processes(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert [grid.threads_for(jobs) for jobs in (1, 3, 8, 20)] == [8, 2, 1, 1]
+
+
+def test_an_interrupt_does_not_wait_for_the_cells_still_to_come():
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt), grid.processes(1) as pool:
+        for _ in range(10):
+            pool.submit(time.sleep, 30)
+        time.sleep(1)
+        raise KeyboardInterrupt
+    assert time.perf_counter() - began < 25
+
+
+def test_a_worker_that_dies_is_explained():
+    import os
+
+    with pytest.raises(NormscopeError, match="fewer --jobs"), grid.processes(1) as pool:
+        pool.submit(os._exit, 1).result()

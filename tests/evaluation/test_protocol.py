@@ -1,0 +1,141 @@
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import normscope
+from normscope.datasets import digits
+from normscope.evaluation import protocol
+from normscope.evaluation.protocol import Cell, cell_of, commit, measure, run
+from normscope.methods import settings_of
+from normscope.settings import to_json
+
+CELL = Cell("digits", "knn", 3, 0, 60.0, to_json(settings_of("knn")()))
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_a_row_finds_its_cell_again_after_json():
+    for cell in (
+        CELL,
+        replace(CELL, budget=None),
+        replace(CELL, settings={"beta": "auto", "scales": [1, 2], "x": 0.1}),
+    ):
+        row = json.loads(json.dumps({**vars(cell), "metrics": None}))
+        assert cell_of(row) == cell.key()
+
+
+@pytest.mark.parametrize(
+    "change", [{"dataset": "mnist"}, {"method": "pca"}, {"normal": 4}, {"seed": 1}, {"budget": 61.0}, {"settings": {}}]
+)
+def test_whatever_differs_makes_another_cell(change):
+    assert replace(CELL, **change).key() != CELL.key()
+
+
+def test_the_order_of_settings_does_not():
+    assert replace(CELL, settings=dict(reversed(CELL.settings.items()))).key() == CELL.key()
+
+
+def test_a_row_says_what_was_measured_and_with_what():
+    row = run(CELL, None, 1)
+    assert {name: row[name] for name in vars(CELL)} == vars(CELL)
+    assert row["error"] is None
+    assert row["metrics"]["auroc"] == pytest.approx(0.98, abs=0.02)  # 3 against the others, by nearest pixels
+    assert row["seconds"]["fit"] >= 0
+    assert row["images_per_second"] > 0
+    assert (row["version"], row["torch"], row["threads"]) == (normscope.__version__, torch.__version__, 1)
+    assert (row["health"], row["steps"]) == ("ok", 0)
+    assert row["data"] == digits.load().sha256
+    json.dumps(row, allow_nan=False)
+
+
+def test_training_sees_the_whole_normal_class_and_no_label(monkeypatch):
+    seen = []
+    fit = protocol.Detector.fit
+    monkeypatch.setattr(
+        protocol.Detector, "fit", lambda self, images, **k: seen.append(images) or fit(self, images, **k)
+    )
+    data = digits.load()
+    row = measure(CELL, data)
+    assert np.array_equal(seen[0], data.train_images[data.train_labels == 3])
+    # Were the labels of the test images others, nothing but the metrics would change.
+    renamed = replace(data, test_labels=np.where(data.test_labels == 3, 3, 4))
+    assert measure(CELL, renamed)["metrics"] == row["metrics"]
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("out of memory"), ValueError("not finite"), KeyError("x"), MemoryError()]
+)
+def test_any_failure_is_a_row(monkeypatch, error):
+    def fails(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(protocol, "measure", fails)
+    row = run(CELL, None, 1)
+    assert row["error"].startswith(type(error).__name__)
+    assert row["metrics"] is None
+
+
+def test_an_interrupt_is_not_a_failure(monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(protocol, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(CELL, None, 1)
+
+
+def test_a_collapse_is_recorded_and_not_hidden(monkeypatch):
+    from normscope.training import health
+
+    monkeypatch.setattr(health, "LEAST_SPREAD", float("inf"))
+    cell = replace(CELL, method="surprisal", budget=0.01, settings={"width": 4})
+    row = run(cell, None, 1)
+    assert row["error"] is None
+    assert row["health"].startswith("collapsed")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+def test_the_commit_is_of_this_package_and_not_of_a_checkout_around_it(tmp_path):
+    """Installed below somebody's checkout, as in .venv, the package has no commit."""
+    here = tmp_path / ".venv" / "lib" / "site-packages" / "normscope" / "evaluation" / "protocol.py"
+    here.parent.mkdir(parents=True)
+    for arguments in (
+        ["init", "-q"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x", "--allow-empty"],
+    ):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
+
+    def commit_of(file: Path) -> str | None:
+        commit.cache_clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(protocol, "__file__", str(file))
+            return commit()
+
+    assert commit_of(here) is None
+    checkout = tmp_path / "src" / "normscope" / "evaluation" / "protocol.py"
+    checkout.parent.mkdir(parents=True)
+    assert len(commit_of(checkout).rstrip("+")) >= 7
+    commit.cache_clear()
+
+
+def test_threads_are_those_asked_for():
+    script = (
+        "from normscope.evaluation.protocol import run\n"
+        "from normscope.evaluation import protocol; import torch\n"
+        "protocol.measure = lambda *a: {'metrics': torch.get_num_threads()}\n"
+        "print(run(protocol.Cell('digits', 'knn', 0, 0, 1.0, {}), None, 2)['metrics'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"

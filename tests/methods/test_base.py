@@ -1,0 +1,197 @@
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+
+from normscope import Detector
+from normscope.errors import TrainingError
+from normscope.methods import base
+from normscope.methods.base import Base, Settings
+from normscope.networks.amdim import PRESETS
+from normscope.objective import entropy, information
+from normscope.objective.entropy import gaussian_sum, l2, laplace, laplace_sum
+from normscope.objective.information import infonce
+from normscope.training.randomness import seeded
+from normscope.views.augment import random_view
+
+SHAPE = (3, 28, 28)
+
+
+def images(n, seed=0):
+    return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def tiny(**settings):
+    with seeded(0):
+        return Base(Settings(encoder="tiny", **settings), SHAPE)
+
+
+def algorithm_one(z, c1, norm):
+    """L_nce and L_entropy of the paper's Algorithm 1; z holds the codes of view t, then t', of each image in turn."""
+    size, c2 = len(z), 20.0
+    s = [[c2 * torch.tanh((z[i] @ z[j]) / (c1 * c2)) for j in range(size)] for i in range(size)]
+    s_max = max(max(row) for row in s)
+    shifted = [[value - s_max for value in row] for row in s]
+
+    def loss(i, j):
+        return -torch.log(shifted[i][j].exp() / sum(shifted[i][k].exp() for k in range(size) if k != i))
+
+    nce = sum(loss(2 * k, 2 * k + 1) + loss(2 * k + 1, 2 * k) for k in range(size // 2)) / size
+    return nce, sum(norm(code) for code in z) / size
+
+
+NORMS = {
+    laplace_sum: lambda z: z.abs().sum(),
+    laplace: lambda z: z.abs().sum() / len(z),
+    gaussian_sum: lambda z: (z * z).sum(),
+    l2: lambda z: (z * z).sum().sqrt(),
+}
+
+
+@pytest.mark.parametrize("bound", NORMS)
+@pytest.mark.parametrize(("clip_scale", "c1"), [("size", 128.0), ("root", 128**0.5)])
+def test_a_step_is_algorithm_one(monkeypatch, bound, clip_scale, c1):
+    n, beta = 3, 0.7
+    views = [images(n, seed=1), images(n, seed=2)]
+    given = iter(views)
+    monkeypatch.setattr(base, "random_view", lambda x, recipe: next(given))
+    method = tiny(beta=beta, entropy=bound, clip_scale=clip_scale, learning_rate=0.01)
+    literal = deepcopy(method)
+    record = method.step(images(n), method.optimizers("train"), progress=0.0)
+
+    z = [literal.encoder(view[k : k + 1]).code[0] for k in range(n) for view in views]
+    nce, spread = algorithm_one(z, c1, NORMS[bound])
+    loss = nce + beta * spread
+    # Information is the bound itself, I ≥ log(2N − 1) − L_nce: the loss differs by a constant from the paper's.
+    constant = torch.tensor(2.0 * n - 1).log()
+    assert record["loss"].item() == pytest.approx((loss - constant).item(), rel=1e-4)
+    assert record["information"].item() == pytest.approx((constant - nce).item(), abs=1e-5)
+    assert record["entropy"].item() == pytest.approx(spread.item(), rel=1e-4)
+
+    loss.backward()
+    torch.optim.Adam(literal.parameters(), 0.01).step()
+    # The first step of Adam is the sign of the gradient, which rounding decides where there is hardly any.
+    for (name, one), other in zip(method.named_parameters(), literal.parameters(), strict=True):
+        firm = other.grad.abs() > 1e-3 * other.grad.abs().max()
+        torch.testing.assert_close(one[firm], other[firm], rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_both_views_are_drawn_anew_from_the_recipe():
+    method = tiny(smallest_area=0.5, flip=0.1, colour=0.2, grey=0.3, blur=0.4)
+    recipe = method.recipe
+    assert (recipe.smallest_area, recipe.flip, recipe.colour, recipe.grey, recipe.blur) == (0.5, 0.1, 0.2, 0.3, 0.4)
+    seen, n = [], 4
+    method.encoder.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    with seeded(1):
+        method.step(images(n), method.optimizers("train"), 0.0)
+    assert seen[0].shape == (2 * n, *SHAPE)
+    assert not torch.equal(seen[0][:n], seen[0][n:])
+
+
+def test_beta_rises_with_progress():
+    method = tiny(beta=6.0, beta_ramp=0.5)
+    betas = [method.step(images(4), method.optimizers("train"), progress)["beta"] for progress in (0.0, 0.25, 0.75)]
+    assert betas == [0, 3, 6]
+
+
+def test_the_score_is_algorithm_two_turned():
+    method, x = tiny().eval(), images(5)
+    with torch.no_grad():
+        z = method.encoder(x).code
+        literal = [-20 * torch.tanh(sum(a * a for a in code) / (128 * 20)).item() for code in z]
+        assert method.score(x).tolist() == pytest.approx(literal, rel=1e-5)
+
+
+def pair_score(method, image, pairs):
+    """Minus NormalScore_rand (one pair of views) or NormalScore_mc (the sum over H of them) of one image."""
+    with seeded(method.settings.score_seed):
+        views = random_view(image.repeat(2 * pairs, 1, 1, 1), method.recipe)
+    z = method.encoder(views).code
+    return -sum(20 * torch.tanh(z[h] @ z[pairs + h] / (128 * 20)) for h in range(pairs)).item()
+
+
+@pytest.mark.parametrize(("score", "pairs"), [("rand", 1), ("mc", 7)])
+def test_scores_by_pairs_of_views_sum_their_clipped_similarity(score, pairs):
+    method, x = tiny(score=score, score_pairs=7).eval(), images(3)
+    with torch.no_grad():
+        expected = [pair_score(method, image[None], pairs) for image in x]
+        before = torch.get_rng_state()
+        assert method.score(x).tolist() == pytest.approx(expected, rel=1e-5)
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_views_of_a_score_follow_from_its_seed_alone():
+    x = images(3)
+    with torch.no_grad():
+        one = tiny(score="rand").eval().score(x)
+        assert torch.equal(tiny(score="rand").eval().score(x), one)
+        assert not torch.allclose(tiny(score="rand", score_seed=1).eval().score(x), one)
+        torch.testing.assert_close(tiny(score="rand").eval().score(x[1:2]), one[1:2])
+
+
+def test_the_defaults_are_the_paper():
+    s = Settings()
+    assert (s.beta, s.beta_ramp, s.learning_rate, s.epochs) == (20, 0, 2e-4, 400)
+    assert (s.information, s.entropy, s.score, s.score_pairs) == (infonce, laplace, "ori", 100)
+    assert (s.output_norm, s.clip_scale) == (False, "size")
+    small = PRESETS[s.encoder]
+    assert (small.native, small.width, small.code, small.depth) == (32, 128, 1024, 10)
+    with torch.device("meta"):
+        method = Base(s, (3, 32, 32))
+    assert method.scale == 1024
+    (phase,) = method.phases()
+    assert (phase.epochs, phase.rate(0.0), phase.rate(0.9), phase.least_steps) == (400, 1, 1, 0)
+    (adam,) = method.optimizers("train").values()
+    assert type(adam) is torch.optim.Adam
+    assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (2e-4, 0)
+    assert sum(len(group["params"]) for group in adam.param_groups) == len(list(method.encoder.parameters()))
+
+
+@pytest.mark.parametrize("h", entropy.__all__)
+@pytest.mark.parametrize("i", information.__all__)
+def test_every_information_goes_with_every_entropy(i, h):
+    method = tiny(information=getattr(information, i), entropy=getattr(entropy, h), output_norm=True)
+    before = [parameter.clone() for parameter in method.parameters()]
+    optimizers = method.optimizers("train")
+    for step in range(2):
+        with seeded(step):
+            record = method.step(images(6, seed=step), optimizers, step / 2)
+        assert all(value.isfinite() for value in record.values()), record
+    assert all(parameter.isfinite().all() for parameter in method.parameters())
+    assert any(not torch.equal(a, b) for a, b in zip(before, method.parameters(), strict=True))
+
+
+def strokes(n):
+    """Grey images [n, 28, 28] of one bright bar each, so that there is something to tell images apart by."""
+    x = np.zeros((n, 28, 28), np.uint8)
+    for k in range(n):
+        x[k, k % 20 : k % 20 + 6, (3 * k) % 17 : (3 * k) % 17 + 10] = 255 - 2 * k
+    return x
+
+
+EASY = {
+    "encoder": "tiny",
+    "entropy": "laplace_sum",
+    "clip_scale": "root",
+    "learning_rate": 1e-3,
+    "batch_size": 8,
+    "smallest_area": 0.9,
+    "flip": 0.0,
+    "colour": 0.1,
+}
+
+
+def test_a_collapse_is_refused_with_advice_unless_it_is_allowed(tmp_path):
+    detector = Detector("base", settings=EASY | {"beta": 20.0}, epochs=8, false_alarm_rate=None)
+    advice = r"^collapsed: .*smaller beta, beta=auto or beta_ramp=0\.5; .*--allow-collapse"
+    with pytest.raises(TrainingError, match=advice):
+        detector.fit(strokes(32), checkpoint=tmp_path / "checkpoint")
+    assert detector.card is None
+    detector.fit(strokes(32), checkpoint=tmp_path / "checkpoint", resume=True, allow_collapse=True)
+    assert detector.card["training"]["health"].startswith("collapsed")
+
+
+def test_without_the_entropy_term_the_same_does_not_collapse():
+    detector = Detector("base", settings=EASY | {"beta": 0.0}, epochs=8, false_alarm_rate=None).fit(strokes(32))
+    assert detector.card["training"]["health"] == "ok"

@@ -1,0 +1,194 @@
+from copy import deepcopy
+
+import pytest
+import torch
+
+from normscope.methods import extension
+from normscope.methods.extension import Extension, Settings
+from normscope.networks.amdim import PRESETS
+from normscope.objective import entropy, information
+from normscope.objective.entropy import l2, laplace, laplace_sum
+from normscope.objective.information import infonce
+from normscope.training.randomness import seeded
+
+SHAPE = (3, 28, 28)
+C2 = 20.0
+
+
+def images(n, seed=0):
+    return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def tiny(**settings):
+    with seeded(0):
+        return Extension(Settings(encoder="tiny", **settings), SHAPE)
+
+
+def encoded(method, views):
+    """Codes g [d] and maps l, each a list of 25 locations [d]; of view t, then of t', of each image in turn."""
+    g, maps = [], []
+    for k in range(len(views[0])):
+        for view in views:
+            code, local = method.networks["encoder"](view[k : k + 1])
+            projected = method.networks["projector"](local)[0]
+            g.append(code[0])
+            maps.append([projected[:, row, column] for row in range(5) for column in range(5)])
+    return g, maps
+
+
+def sim(one, other, c1):
+    """Algorithm 3: the sum over all pairs of locations, then the clip."""
+    return C2 * torch.tanh(sum(a @ b for a in one for b in other) / (c1 * C2))
+
+
+def nce(rows, first, second, c1):
+    """L_nce of Algorithm 3 over these rows i of 2N, each with the other view of its image as the positive."""
+    s = {(i, j): sim(first[i], second[j], c1) for i in rows for j in range(len(second))}
+    s_max = max(s.values())
+    losses = []
+    for i in rows:
+        others = sum((s[i, k] - s_max).exp() for k in range(len(second)) if k != i)
+        losses.append(-torch.log((s[i, i ^ 1] - s_max).exp() / others))
+    return sum(losses) / len(losses)
+
+
+def sum_loss(g, maps, c1):
+    """L_gvg + L_gvl of Algorithm 4."""
+    codes, size = [[code] for code in g], len(g)
+    one, two = range(0, size, 2), range(1, size, 2)
+    gvg = nce(range(size), codes, codes, c1)
+    gvl = 0.5 * (nce(two, codes, maps, c1) + nce(one, codes, maps, c1))
+    return gvg + gvl, 2 * torch.tensor(size - 1.0).log()
+
+
+def each_loss(g, maps, c1):
+    """L_gvg of Algorithm 4, and in place of L_gvl AMDIM's: a location against those of all other images."""
+    codes, size = [[code] for code in g], len(g)
+    losses = []
+    for i in range(size):
+        negative = [sim([g[i]], [place], c1).exp() for j in range(size) if j // 2 != i // 2 for place in maps[j]]
+        for place in maps[i ^ 1]:
+            positive = sim([g[i]], [place], c1).exp()
+            losses.append(-torch.log(positive / (positive + sum(negative))))
+    candidates = torch.tensor(1.0 + 25 * (size - 2))
+    return nce(range(size), codes, codes, c1) + sum(losses) / len(losses), torch.tensor(
+        size - 1.0
+    ).log() + candidates.log()
+
+
+NORMS = {
+    laplace_sum: lambda z: z.abs().sum(),
+    laplace: lambda z: z.abs().sum() / len(z),
+    l2: lambda z: (z * z).sum().sqrt(),
+}
+
+
+@pytest.mark.parametrize("bound", NORMS)
+@pytest.mark.parametrize(("local", "literal_loss"), [("sum", sum_loss), ("each", each_loss)])
+def test_a_step_is_algorithm_four(monkeypatch, local, literal_loss, bound):
+    n, beta, c1 = 3, 0.7, 128**0.5
+    views = [images(n, seed=1), images(n, seed=2)]
+    given = iter(views)
+    monkeypatch.setattr(extension, "random_view", lambda x, recipe: next(given))
+    method = tiny(beta=beta, entropy=bound, local=local, clip_scale="root", learning_rate=0.01)
+    literal = deepcopy(method)
+    record = method.step(images(n), method.optimizers("train"), progress=0.0)
+
+    g, maps = encoded(literal, views)
+    contrasted, constant = literal_loss(g, maps, c1)
+    # The norm of a map is the mean over its locations: the paper does not say, and beta = 20 asks for one scale.
+    norm = NORMS[bound]
+    spread = sum(norm(code) + sum(map(norm, places)) / 25 for code, places in zip(g, maps, strict=True)) / (2 * n)
+    loss = contrasted + beta * spread
+    # Information is the bound itself: log of the number of candidates minus L_nce, for each of the two critics.
+    assert record["loss"].item() == pytest.approx((loss - constant).item(), rel=1e-4)
+    assert record["information"].item() == pytest.approx((constant - contrasted).item(), abs=1e-5)
+    assert record["entropy"].item() == pytest.approx(spread.item(), rel=1e-4)
+
+    loss.backward()
+    torch.optim.Adam(literal.networks.parameters(), 0.01).step()
+    # The first step of Adam is the sign of the gradient, which rounding decides where there is hardly any.
+    for (name, one), other in zip(method.named_parameters(), literal.parameters(), strict=True):
+        firm = other.grad.abs() > 1e-3 * other.grad.abs().max()
+        torch.testing.assert_close(one[firm], other[firm], rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize(("clip_scale", "c1"), [("size", 128.0), ("root", 128**0.5)])
+def test_the_score_is_algorithm_five_turned(clip_scale, c1):
+    method, x = tiny(clip_scale=clip_scale).eval(), images(4)
+    with torch.no_grad():
+        literal = []
+        for g, places in zip(*encoded(method, [x]), strict=True):
+            similarity = sum(a * a for a in g) + sum(g @ place for place in places)
+            literal.append(-C2 * torch.tanh(similarity / (c1 * C2)).item())
+        assert method.score(x).tolist() == pytest.approx(literal, rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [28, 32, 50])
+@pytest.mark.parametrize("local", ["sum", "each"])
+def test_an_explanation_is_a_finite_map_of_the_size_of_the_image(local, size):
+    method = tiny(local=local).eval()
+    x = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    with torch.no_grad():
+        heat = method.explain(x)
+    assert heat.shape == (2, size, size)
+    assert heat.isfinite().all()
+    assert heat.std() > 0
+
+
+def test_an_explanation_is_high_where_the_map_does_not_fit_the_code():
+    method = tiny().eval()
+    code, local = torch.ones(1, 128), torch.ones(1, 128, 5, 5)
+    local[..., 0, 4] = -1
+    method.encode = lambda x: (code, local)
+    heat = method.explain(images(1))[0]
+    assert heat[0, 27].item() == pytest.approx(128)
+    assert heat[27, 0].item() == pytest.approx(-128)
+
+
+def test_the_defaults_are_the_paper():
+    s = Settings()
+    assert (s.beta, s.beta_ramp, s.learning_rate, s.epochs) == (20, 0, 2e-4, 400)
+    assert (s.information, s.entropy, s.local) == (infonce, laplace, "sum")
+    assert (s.output_norm, s.clip_scale) == (False, "size")
+    small = PRESETS[s.encoder]
+    assert (small.native, small.width, small.code, small.depth) == (32, 128, 1024, 10)
+    with torch.device("meta"):
+        method = Extension(s, (3, 32, 32))
+    assert method.scale == 1024
+    (phase,) = method.phases()
+    assert (phase.epochs, phase.rate(0.0), phase.rate(0.9), phase.least_steps) == (400, 1, 1, 0)
+    (adam,) = method.optimizers("train").values()
+    assert type(adam) is torch.optim.Adam
+    assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (2e-4, 0)
+    assert sum(len(group["params"]) for group in adam.param_groups) == len(list(method.parameters()))
+
+
+@pytest.mark.parametrize("local", ["sum", "each"])
+@pytest.mark.parametrize("i", information.__all__)
+def test_every_information_goes_with_both_critics(i, local):
+    method = tiny(information=getattr(information, i), local=local, output_norm=True)
+    optimizers = method.optimizers("train")
+    for step in range(2):
+        with seeded(step):
+            record = method.step(images(4, seed=step), optimizers, step / 2)
+        assert all(value.isfinite() for value in record.values()), record
+    assert all(parameter.isfinite().all() for parameter in method.parameters())
+
+
+@pytest.mark.parametrize("h", entropy.__all__)
+def test_every_entropy_takes_codes_and_locations(h):
+    method = tiny(entropy=getattr(entropy, h), output_norm=True)
+    with seeded(0):
+        record = method.step(images(4), method.optimizers("train"), 0.5)
+    assert all(value.isfinite() for value in record.values()), record
+    assert all(parameter.isfinite().all() for parameter in method.parameters())
+
+
+def test_each_critic_has_a_moving_average_of_its_own():
+    method = tiny(information=information.donsker_varadhan)
+    method.step(images(4), method.optimizers("train"), 0.0)
+    first, second = method.state_dict()["trade_off.log_averages"]
+    assert first.isfinite()
+    assert second.isfinite()
+    assert first != second

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+import torch
+
+from normscope import Detector
+from normscope.methods.random_encoder import RandomEncoder, Settings
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (40, 28, 28, 3), dtype=np.uint8)
+
+
+def test_nothing_is_trained():
+    torch.manual_seed(0)
+    method = RandomEncoder(Settings(width=4), (3, 28, 28))
+    assert list(method.phases()) == []
+    before = {name: value.clone() for name, value in method.state_dict().items()}
+    method.eval().finish([torch.rand(10, 3, 28, 28), torch.rand(6, 3, 28, 28)])
+    assert all(torch.equal(before[name], value) for name, value in method.state_dict().items())
+
+
+def test_score_is_the_surprisal_of_the_codes():
+    """Half the squared Mahalanobis distance, up to a constant; in one direction it is a parabola around the mean."""
+    one = Detector("random-encoder", settings={"width": 4}, false_alarm_rate=None).fit(IMAGES).fitted()
+    mean, whitener = one.memory["mean"], one.memory["whitener"]
+    with torch.inference_mode():
+        images = torch.rand(5, 3, 28, 28)
+        codes = one.encoder(images).code
+        distance = ((codes - mean) @ whitener).square().sum(1)
+        scores = one.score(images)
+    assert (scores - scores[0]).numpy() == pytest.approx(((distance - distance[0]) / 2).numpy(), rel=1e-4, abs=1e-3)
+
+
+def test_the_encoder_follows_from_the_seed():
+    scores = [
+        Detector("random-encoder", settings={"width": 4}, seed=seed).fit(IMAGES).score(IMAGES) for seed in (0, 0, 1)
+    ]
+    assert (scores[0] == scores[1]).all()
+    assert (scores[0] != scores[2]).any()
+
+
+def test_bright_images_surprise_a_detector_of_dark_ones():
+    one = Detector("random-encoder", settings={"width": 4}, false_alarm_rate=None).fit(IMAGES // 4)
+    assert one.score(IMAGES // 4 + 180).min() > one.score(IMAGES // 4).max()

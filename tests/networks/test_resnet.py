@@ -1,0 +1,69 @@
+import pytest
+import torch
+
+from normscope.networks.resnet import ResNet
+
+
+def images(n, channels, size, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return 2 * torch.rand(n, channels, size, size, generator=generator) - 1
+
+
+def block(before, after, new_shape):
+    """Two batch norms, two 3×3 convolutions, and the shortcut's 1×1 convolution where the shape changes."""
+    return 2 * before + 9 * before * after + 2 * after + 9 * after**2 + (before * after if new_shape else 0)
+
+
+def parameters(channels, width, depth, halvings):
+    w = width
+    stem = 16 * channels * w + (halvings - 1) * (2 * w + 16 * w**2)
+    first = block(w, w, False) + block(w, 2 * w, True) + block(2 * w, 4 * w, True)
+    further = (depth - 1) * sum(block(v, v, False) for v in (w, 2 * w, 4 * w))
+    return stem + first + further + 2 * 4 * w
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(
+    ("size", "side"), [(28, 4), (32, 4), (33, 4), (48, 6), (64, 8), (65, 4), (96, 6), (128, 8), (256, 8)]
+)
+def test_every_size_gives_a_code_and_a_small_map(channels, size, side):
+    net = ResNet(channels, width=4, size=size)
+    code, local = net(images(2, channels, size))
+    assert code.shape == (2, 16)
+    assert local.shape == (2, 16, side, side)
+    assert net.dimension == 16
+    assert code.isfinite().all()
+
+
+def test_the_code_is_the_mean_of_the_map():
+    code, local = ResNet(width=8)(images(4, 3, 32))
+    torch.testing.assert_close(code, local.flatten(2).mean(2))
+    assert code.std(0).max() > 0
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("size", "halvings"), [(28, 1), (32, 1), (64, 1), (96, 2), (128, 2), (256, 3)])
+@pytest.mark.parametrize(("width", "depth"), [(4, 1), (6, 2), (4, 3)])
+def test_width_and_depth_give_the_parameters_of_the_closed_form(channels, size, halvings, width, depth):
+    net = ResNet(channels, width, depth, size)
+    assert sum(p.numel() for p in net.parameters()) == parameters(channels, width, depth, halvings)
+
+
+@pytest.mark.parametrize("size", [32, 128])
+def test_eval_output_does_not_depend_on_the_batch(size):
+    net = ResNet(width=8, depth=2, size=size)
+    net(images(8, 3, size, seed=1))  # so that running statistics are not the initial ones
+    net.eval()
+    x = images(6, 3, size)
+    with torch.no_grad():
+        together = net(x).code
+        alone = torch.cat([net(image[None]).code for image in x])
+    torch.testing.assert_close(alone, together, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [32, 64])
+def test_gradients_reach_every_parameter(size):
+    net = ResNet(width=4, depth=2, size=size)
+    net(images(8, 3, size)).code.square().sum().backward()
+    missing = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert missing == []

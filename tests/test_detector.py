@@ -1,0 +1,411 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import normscope
+from normscope import Detector, artifact, detector, load
+from normscope.errors import (
+    ImageFolderError,
+    ModelFileError,
+    NormscopeError,
+    NotFittedError,
+    SettingError,
+    TrainingError,
+)
+from normscope.images import store
+from normscope.training import health
+
+
+def textures(n: int, seed: int = 0, shape: tuple[int, ...] = (28, 28), level: float = 0.0) -> np.ndarray:
+    """Exchangeable images: smooth noise around a grey `level`, uint8 [n, *shape]."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.normal(128 + level, 30, (n, 4, 4))
+    smooth = [np.array(Image.fromarray(one.astype(np.float32)).resize(shape[1::-1])) for one in coarse]
+    grey = np.clip(np.stack(smooth), 0, 255).astype(np.uint8)
+    return grey if len(shape) == 2 else np.repeat(grey[..., None], 3, -1)
+
+
+def write(folder: Path, images: np.ndarray) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{number:03}.png" for number in range(len(images))]
+    for path, image in zip(paths, images, strict=True):
+        Image.fromarray(image).save(path)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Detector:
+    return Detector("knn", false_alarm_rate=0.1).fit(textures(60))
+
+
+@pytest.fixture(scope="module")
+def fitted_surprisal() -> Detector:
+    return Detector("surprisal", settings={"width": 8}, epochs=1).fit(textures(24), allow_collapse=True)
+
+
+class TestInput:
+    def test_arrays_lists_folder_and_paths_are_one(self, fitted, tmp_path):
+        images = textures(9, seed=1)
+        paths = write(tmp_path / "images", images)
+        expected = fitted.score(images)
+        colour = np.repeat(images[..., None], 3, -1)
+        for same in (colour, list(images), list(colour), tmp_path / "images", str(tmp_path / "images"), paths):
+            assert (fitted.score(same) == expected).all()
+        assert (fitted.score(paths[::-1]) == expected[::-1]).all()
+        assert (
+            Detector("knn").fit(tmp_path / "images").score(images) == Detector("knn").fit(images).score(images)
+        ).all()
+
+    def test_a_list_may_mix_sizes_and_colour(self, fitted):
+        mixed = [textures(1, shape=(40, 30))[0], textures(1, shape=(28, 28, 3))[0], textures(1, shape=(9, 9))[0]]
+        assert fitted.score(mixed).shape == (3,)
+
+    @pytest.mark.parametrize("dtype", [float, np.float32, np.int64, bool])
+    def test_other_numbers_than_uint8_are_refused(self, fitted, dtype):
+        with pytest.raises(ImageFolderError, match="give uint8 values from 0 to 255"):
+            fitted.score(textures(3).astype(dtype))
+        with pytest.raises(ImageFolderError, match="give uint8 values from 0 to 255"):
+            Detector("knn").fit(textures(20).astype(dtype))
+
+    def test_a_file_that_cannot_be_read_raises_but_stray_files_do_not(self, fitted, tmp_path):
+        write(tmp_path, textures(3))
+        (tmp_path / "notes.txt").write_text("not an image")
+        (tmp_path / ".DS_Store").write_text("hidden")
+        assert fitted.score(tmp_path).shape == (3,)
+        (tmp_path / "broken.png").write_bytes(b"\x89PNG cut off")
+        with pytest.raises(ImageFolderError, match=r"broken.png cannot be read .*score_paths"):
+            fitted.score(tmp_path)
+
+    def test_fit_goes_round_broken_files_and_counts_them(self, tmp_path):
+        write(tmp_path, textures(12))
+        (tmp_path / "broken.png").write_bytes(b"\x89PNG cut off")
+        (tmp_path / "notes.txt").write_text("not an image")
+        data = Detector("knn").fit(tmp_path).card["data"]
+        assert (data["images"], data["skipped"], data["trained_on"]) == (12, 2, 9)
+
+    @pytest.mark.parametrize(
+        "images",
+        [textures(1), textures(7), np.repeat(textures(1), 20, 0), np.zeros((20, 28, 28), np.uint8)],
+        ids=["one", "few", "identical", "flat"],
+    )
+    def test_nothing_to_learn_from_is_refused_and_leaves_nothing(self, images, tmp_path):
+        one = Detector("knn").fit(textures(20))
+        with pytest.raises(ImageFolderError):
+            one.fit(images, checkpoint=tmp_path / "checkpoint")
+        with pytest.raises(NotFittedError):
+            one.score(images)
+        assert not list(tmp_path.iterdir())
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"method": "nothing"}, "no method 'nothing'; choose from base"),
+            ({"method": ""}, "no method ''"),
+            ({"settings": {"kk": 1}}, "no setting 'kk'; did you mean 'k'"),
+            ({"settings": {"k": "many"}}, "setting 'k' cannot be 'many'; give a whole number"),
+            ({"settings": {"k": 0}}, "setting 'k' cannot be 0"),
+            ({"settings": {"batch_size": -3}}, "setting 'batch_size' cannot be -3"),
+            ({"device": "abacus"}, "no device 'abacus' here; choose from auto"),
+            ({"size": 27}, "size is 27; give auto or a number of pixels from 28 to 256"),
+            ({"size": 257}, "size is 257"),
+            ({"size": "big"}, "size is 'big'"),
+            ({"size": 30.0}, "size is 30.0"),
+            ({"budget": "soon"}, "'soon' is not a budget"),
+            ({"budget": "0s"}, "not a budget"),
+            ({"budget": 0}, "budget is 0"),
+            ({"budget": -1.0}, "budget is -1.0; give seconds above 0"),
+            ({"budget": math.nan}, "budget is nan"),
+            ({"budget": math.inf}, "budget is inf"),
+            ({"epochs": 0}, "epochs is 0"),
+            ({"epochs": 1.5}, "epochs is 1.5; give a whole number"),
+            ({"seed": -1}, "seed is -1"),
+            ({"seed": "a"}, "seed is 'a'"),
+            ({"false_alarm_rate": 0}, "false-alarm rate 0 is not between 0 and 1"),
+            ({"false_alarm_rate": 1}, "not between 0 and 1"),
+            ({"false_alarm_rate": math.nan}, "not between 0 and 1"),
+        ],
+    )
+    def test_a_wrong_one_is_refused_at_once(self, options, message):
+        with pytest.raises(SettingError, match=message):
+            Detector(**{"method": "knn", **options})
+
+    @pytest.mark.parametrize(
+        ("given", "budget", "epochs"),
+        [
+            ({}, 300.0, None),
+            ({"budget": "2m"}, 120.0, None),
+            ({"budget": 7}, 7.0, None),
+            ({"epochs": 3}, None, 3),
+            ({"budget": "1h", "epochs": 3}, 3600.0, 3),
+        ],
+    )
+    def test_how_long(self, given, budget, epochs):
+        one = Detector("knn", **given)
+        assert (one.budget, one.epochs) == (budget, epochs)
+
+    def test_numpy_numbers_will_do(self, tmp_path):
+        one = Detector("knn", seed=np.int64(3), size=np.int32(32), epochs=np.int64(1), budget=np.float32(2))
+        one.fit(textures(10)).save(tmp_path / "model")
+        assert load(tmp_path / "model").card["training"]["seed"] == 3
+
+    def test_budget_and_epochs_are_both_limits(self):
+        few = Detector(
+            "surprisal", settings={"width": 8, "batch_size": 8}, budget="1h", epochs=1, false_alarm_rate=None
+        )
+        steps = few.fit(textures(32), allow_collapse=True).card["training"]["steps"]
+        assert steps == 4
+        short = Detector("surprisal", settings={"width": 8, "batch_size": 8}, budget=1e-9, epochs=9)
+        assert short.fit(textures(32), allow_collapse=True).card["training"]["steps"] == 1
+
+
+class TestVerdict:
+    def test_p_value_threshold_and_predict_agree(self, fitted):
+        images = np.concatenate([textures(40, seed=2), textures(40, seed=3, level=60)])
+        scores, p, flagged = fitted.score(images), fitted.p_value(images), fitted.predict(images)
+        calibration = fitted.calibration
+        assert p.dtype == np.float64
+        assert flagged.dtype == np.bool_
+        assert ((p > 0) & (p <= 1)).all()
+        assert (flagged == (scores > calibration.threshold)).all()
+        assert (flagged == (p <= calibration.achievable)).all()
+        assert 0 < flagged.sum() < len(images)
+        assert (np.diff(p[np.argsort(scores)]) <= 0).all()
+        held = np.array([(calibration.scores >= score).sum() for score in scores])
+        assert p == pytest.approx((1 + held) / (1 + len(calibration.scores)))
+
+    def test_the_false_alarm_rate_is_kept(self):
+        """On average over draws of everything: with m = 40 held out, floor(0.05 · 41) / 41 of fresh normal images."""
+        rates = []
+        for draw in range(60):
+            images = textures(400, seed=1000 + draw)
+            one = Detector("knn", false_alarm_rate=0.05, seed=draw).fit(images[:200])
+            assert len(one.calibration.scores) == 40
+            rates.append(one.predict(images[200:]).mean())
+        # Given the held-out images the rate follows Beta(2, 39), standard deviation 0.033; then 200 trials each.
+        one_draw = math.sqrt(0.033**2 + 0.049 * 0.951 / 200)
+        assert np.mean(rates) == pytest.approx(2 / 41, abs=4 * one_draw / math.sqrt(60))
+        assert np.std(rates) < 0.06
+
+    def test_p_values_of_normal_images_are_uniform(self):
+        p = []
+        for draw in range(30):
+            images = textures(140, seed=5000 + draw)
+            p.append(Detector("knn", false_alarm_rate=0.1, seed=draw).fit(images[:100]).p_value(images[100:]))
+        # On average (m + 2) / (2 (m + 1)) for m = 20. A uniform scatters by 0.29: 20 held out, 40 fresh a draw.
+        scatter = 0.29 * math.sqrt(1 / 20 + 1 / 40) / math.sqrt(30)
+        assert np.mean(p) == pytest.approx(22 / 42, abs=4 * scatter)
+
+    def test_a_rate_that_cannot_be_promised_is_said(self):
+        one = Detector("knn", false_alarm_rate=0.001).fit(textures(40))
+        assert one.calibration.achievable == pytest.approx(1 / 11)
+        assert "10 held-out images can promise a false-alarm rate of 9.09 % at best" in one.card["calibration"]["note"]
+
+    def test_none_trains_on_all_and_gives_scores_alone(self, tmp_path):
+        images = textures(30)
+        one = Detector("knn", false_alarm_rate=None).fit(images)
+        one.save(tmp_path / "model")
+        for same in (one, load(tmp_path / "model")):
+            assert same.card["calibration"] is None
+            assert same.card["data"]["trained_on"] == 30
+            assert np.isfinite(same.score(images)).all()
+            for ask in (same.p_value, same.predict):
+                with pytest.raises(NotFittedError, match="false_alarm_rate"):
+                    ask(images)
+            row = same.score_paths(write(tmp_path / "images", images[:1]))[0]
+            assert (row["p_value"], row["anomalous"], row["error"]) == (None, None, None)
+            assert math.isfinite(row["score"])
+
+
+class TestExplain:
+    @pytest.mark.parametrize("shape", [(28, 28), (40, 33), (70, 50, 3)])
+    def test_maps_have_the_size_of_the_arrays(self, fitted_surprisal, shape):
+        images = textures(3, shape=shape)
+        for given in (images, list(images)):
+            maps = fitted_surprisal.explain(given)
+            assert maps.shape == (3, *shape[:2])
+            assert maps.dtype == np.float64
+            assert np.isfinite(maps).all()
+
+    def test_maps_of_files_and_of_mixed_sizes_have_the_detectors_size(self, fitted_surprisal, tmp_path):
+        paths = write(tmp_path, textures(2, shape=(50, 40)))
+        assert fitted_surprisal.explain(paths).shape == (2, 28, 28)
+        assert fitted_surprisal.explain([textures(1)[0], textures(1, shape=(9, 9))[0]]).shape == (2, 28, 28)
+
+    def test_a_method_that_cannot_says_so(self, fitted):
+        with pytest.raises(SettingError, match="knn cannot say where"):
+            fitted.explain(textures(2))
+
+
+class TestRows:
+    def test_one_for_each_path_in_order(self, fitted, tmp_path):
+        images = textures(4, seed=7)
+        good = write(tmp_path / "good", images)
+        broken, empty, missing = tmp_path / "broken.png", tmp_path / "empty.png", tmp_path / "missing.png"
+        broken.write_bytes(good[0].read_bytes()[:60])
+        empty.touch()
+        rows = fitted.score_paths([good[0], broken, good[1], str(empty), missing, good[2], good[0], tmp_path])
+        assert [row["error"] is None for row in rows] == [True, False, True, False, False, True, True, False]
+        assert [row.keys() for row in rows] == [{"path", "score", "p_value", "anomalous", "error"}] * 8
+        assert [row["path"] for row in rows[:2]] == [str(good[0]), str(broken)]
+        assert [rows[i]["score"] for i in (0, 2, 5, 6)] == fitted.score(images)[[0, 1, 2, 0]].tolist()
+        for row in rows:
+            if row["error"]:
+                assert (row["score"], row["p_value"], row["anomalous"]) == (None, None, None)
+        assert "0 bytes" in rows[3]["error"]
+        assert "No such file" in rows[4]["error"]
+        json.dumps(rows, allow_nan=False)
+        for row, image in zip((rows[0], rows[2]), images[:2], strict=True):
+            assert row["p_value"] == fitted.p_value(image[None])[0]
+            assert row["anomalous"] is bool(fitted.predict(image[None])[0])
+
+    def test_no_paths_no_rows(self, fitted):
+        assert fitted.score_paths([]) == []
+
+    def test_only_a_batch_of_images_is_in_memory(self, fitted, tmp_path, monkeypatch):
+        paths = write(tmp_path, textures(3)) * 100
+        read: list[int] = []
+        from_paths = store.from_paths
+        monkeypatch.setattr(store, "from_paths", lambda some, size: read.append(len(some)) or from_paths(some, size))
+        rows = fitted.rows(paths)
+        next(rows)
+        assert read == [detector.BATCH]
+        assert len(list(rows)) == 299
+        assert read == [128, 128, 44]
+
+
+class TestModelFile:
+    @pytest.fixture
+    def model(self, fitted, tmp_path) -> Path:
+        fitted.save(tmp_path / "model.safetensors")
+        return tmp_path / "model.safetensors"
+
+    def test_the_card(self, model, fitted):
+        card, checksum = artifact.read_card(model)
+        assert card == fitted.card
+        assert card["method"] == "knn"
+        assert card["settings"] == {"k": 5, "batch_size": 256}
+        assert card["preprocessing"] == {
+            "channels": 3,
+            "size": 28,
+            "resize": "squashed to a square",
+            "range": [-1, 1],
+        }
+        assert card["calibration"]["rate"] == 0.1
+        assert card["calibration"]["held_out"] == 15
+        assert card["calibration"]["threshold"] == fitted.calibration.threshold
+        assert card["data"].items() >= {"images": 60, "trained_on": 45, "skipped": 0, "grey": True}.items()
+        assert card["data"]["sha256"] == store.from_arrays(textures(60), 28).sha256
+        assert card["training"].items() >= {"seed": 0, "epochs": None, "budget": 300.0, "health": "ok"}.items()
+        assert (card["normscope"], card["torch"]) == (normscope.__version__, torch.__version__)
+        assert checksum == fitted.save(model)
+
+    def test_every_flipped_bit_is_refused(self, model):
+        data = model.read_bytes()
+        rng = np.random.default_rng(0)
+        for place in [0, 8, 9, 200, len(data) - 1, *rng.integers(0, len(data), 40)]:
+            damaged = bytearray(data)
+            damaged[place] ^= 1 << rng.integers(8)
+            model.write_bytes(damaged)
+            with pytest.raises(ModelFileError):
+                load(model)
+
+    @pytest.mark.parametrize("content", [b"", b"\xff\xd8\xff\xe0 a picture", b"{}", b"\x80\x04\x95pickle", None])
+    def test_another_file_is_refused(self, content, tmp_path):
+        path = tmp_path / "thing"
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(ModelFileError, match="thing"):
+            load(path)
+
+    def test_a_file_without_a_whole_model_is_refused(self, model):
+        tensors, card, _ = artifact.load(model)
+        for damage in (
+            {**card, "method": "nothing"},
+            {**card, "settings": {"kk": 1}},
+            {**card, "settings": None, "training": None},
+            {**card, "preprocessing": {"size": 10**6}},
+            {**card, "calibration": {"rate": 7}},
+            {},
+        ):
+            artifact.save(model, tensors, damage)
+            with pytest.raises(ModelFileError, match="fit it again"):
+                load(model)
+
+    def test_weights_of_another_shape_are_refused(self, fitted_surprisal, tmp_path):
+        fitted_surprisal.save(tmp_path / "model")
+        tensors, card, _ = artifact.load(tmp_path / "model")
+        artifact.save(tmp_path / "model", tensors, {**card, "settings": {**card["settings"], "width": 16}})
+        with pytest.raises(ModelFileError, match="fit it again"):
+            load(tmp_path / "model")
+
+    def test_nothing_is_pickled(self, model, monkeypatch):
+        import pickle
+
+        def forbidden(*args, **kwargs):
+            raise AssertionError("pickle")
+
+        for name in ("load", "loads", "Unpickler", "dump", "dumps", "Pickler"):
+            monkeypatch.setattr(pickle, name, forbidden)
+        monkeypatch.setattr(torch, "load", forbidden)
+        monkeypatch.setattr(torch, "save", forbidden)
+        load(model).save(model)
+
+    def test_a_loaded_detector_can_be_fitted_again(self, model, fitted):
+        again = load(model).fit(textures(60))
+        assert (again.score(textures(5, seed=9)) == fitted.score(textures(5, seed=9))).all()
+        assert again.calibration.rate == 0.1
+
+    def test_saving_into_nowhere_says_where(self, fitted, tmp_path):
+        with pytest.raises(ModelFileError, match="choose a folder that exists"):
+            fitted.save(tmp_path / "nowhere" / "model")
+
+
+class TestCollapse:
+    @pytest.fixture(autouse=True)
+    def everything_counts_as_collapsed(self, monkeypatch):
+        monkeypatch.setattr(health, "LEAST_SPREAD", math.inf)
+
+    def test_is_an_error_that_leaves_no_model_and_no_checkpoint(self, tmp_path):
+        one = Detector("surprisal", settings={"width": 8}, epochs=1)
+        with pytest.raises(TrainingError, match=r"collapsed: .*try a smaller beta.*--allow-collapse"):
+            one.fit(textures(20), checkpoint=tmp_path / "checkpoint")
+        with pytest.raises(NotFittedError):
+            one.score(textures(3))
+        assert not list(tmp_path.iterdir())
+
+    def test_is_recorded_when_it_is_allowed(self, tmp_path):
+        one = Detector("surprisal", settings={"width": 8}, epochs=1)
+        one.fit(textures(20), checkpoint=tmp_path / "checkpoint", allow_collapse=True)
+        assert one.card["training"]["health"].startswith("collapsed: ")
+        assert np.isfinite(one.score(textures(3))).all()
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_value_that_is_not_finite_stops_training(tmp_path):
+    one = Detector("surprisal", settings={"width": 8, "learning_rate": 1e30, "batch_size": 8}, epochs=20)
+    with pytest.raises(TrainingError, match="smaller learning_rate"):
+        one.fit(textures(20), checkpoint=tmp_path / "checkpoint")
+    assert not list(tmp_path.iterdir())
+
+
+def test_progress_is_told_to_the_caller(tmp_path):
+    paths, read, seen = write(tmp_path, textures(16)), [], []
+    one = Detector("surprisal", settings={"width": 8, "batch_size": 4}, epochs=2, false_alarm_rate=None)
+    one.fit(paths, allow_collapse=True, watch=seen.append, watch_reading=lambda done, of: read.append((done, of)))
+    assert read == [(done, 16) for done in range(1, 17)]
+    assert [(now.step, now.steps) for now in seen] == [(step, 8) for step in range(1, 9)]
+    assert all(math.isfinite(now.record["loss"]) for now in seen)
+
+
+def test_the_public_names():
+    assert normscope.__all__ == ["Detector", "load"]
+    assert issubclass(NotFittedError, NormscopeError)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = normscope.nothing

@@ -1,0 +1,172 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from normscope.errors import ImageFolderError
+from normscope.intake import (
+    check_worth_learning,
+    chosen_size,
+    common_size,
+    entries,
+    expand,
+    gather,
+    passed_over,
+    split,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def noise(n: int, *shape: int) -> np.ndarray:
+    return RNG.integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+def write(folder: Path, names: list[str], side: int = 32) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    paths = [folder / name for name in names]
+    for path in paths:
+        Image.fromarray(noise(side, side)).save(path)
+    return paths
+
+
+@pytest.mark.parametrize(("side", "size"), [(8, 28), (28, 28), (50, 50), (64, 64), (300, 64)])
+def test_auto_is_the_typical_side_within_bounds(side, size):
+    assert chosen_size(noise(3, side, side + 5), "auto") == size
+
+
+def test_a_given_size_is_taken():
+    assert chosen_size(noise(3, 8, 8), 100) == 100
+    assert gather(noise(3, 8, 8), 100)[0].size == 100
+
+
+def test_folder_list_and_file_are_the_same_images(tmp_path):
+    paths = write(tmp_path / "a", ["1.png", "2.png", "3.png"])
+    arrays = [np.array(Image.open(path)) for path in paths]
+    whole, skipped = gather(tmp_path / "a", "auto")
+    assert skipped == []
+    for other in (str(tmp_path / "a"), paths, [str(path) for path in paths], arrays, np.stack(arrays), tuple(arrays)):
+        assert gather(other, "auto")[0].sha256 == whole.sha256
+    assert (gather(paths[1], "auto")[0][0] == whole[1]).all()
+
+
+def test_several_folders_are_one_after_the_other(tmp_path):
+    second, first = write(tmp_path / "b", ["1.png"]), write(tmp_path / "a", ["1.png"])
+    found, _ = gather([tmp_path / "b", tmp_path / "a"], "auto")
+    assert found.paths == (*second, *first)
+
+
+def test_what_is_left_out_has_its_reason(tmp_path):
+    write(tmp_path, ["good.png"])
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / ".hidden.png").write_text("hello")
+    found, left_out = gather(tmp_path, "auto")
+    assert len(found) == 1
+    reasons = {one.path.name: one.reason for one in left_out}
+    assert reasons.keys() == {"bad.png", "empty.png", "notes.txt", ".hidden.png"}
+    broken = {name for name, reason in reasons.items() if not passed_over(reason)}
+    assert broken == {"bad.png", "empty.png"}
+
+
+def test_entries_are_in_order_whether_readable_or_not(tmp_path):
+    write(tmp_path, ["c.png", "a.png"])
+    (tmp_path / "b.png").touch()
+    (tmp_path / "again").symlink_to(tmp_path)
+    found = entries(tmp_path)
+    assert [(one.path.name, one.reason is None) for one in found] == [
+        ("a.png", True),
+        ("again", False),
+        ("b.png", False),
+        ("c.png", True),
+    ]
+    assert passed_over(found[1].reason)
+    assert expand([tmp_path])[0] == [tmp_path / "a.png", tmp_path / "c.png"]
+
+
+def test_a_path_that_is_not_there(tmp_path):
+    missing = tmp_path / "nothing"
+    assert entries(missing) == [(missing, "does not exist")]
+    for ask in (lambda: entries(missing, must_exist=True), lambda: gather([missing], 28), lambda: expand([missing])):
+        with pytest.raises(ImageFolderError, match="nothing does not exist"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "no image was given"),
+        (np.empty((0, 8, 8), np.uint8), "no image was given"),
+        (noise(3, 8, 8).astype(float), "image 0 is an array of float64"),
+        (noise(3, 8, 8).astype(np.uint16), "image 0 is an array of uint16"),
+        ([noise(8, 8), noise(8, 8).astype(bool)], "image 1 is an array of bool"),
+        (noise(8, 8), r"shape \[8, 8\]; give \[n, h, w\]"),
+        (noise(8), r"shape \[8\]"),
+        (np.uint8(3), "give a folder"),
+        (np.array(3, np.uint8), "give a folder"),
+        (noise(2, 8, 8, 4), r"image 0 is an array of uint8 \[8, 8, 4\]"),
+        (noise(2, 8, 8, 3, 1), "give"),
+        (noise(2, 0, 8), "image 0"),
+        ([noise(8, 8), "a.png"], "image 1 is a str; give paths alone or uint8 arrays alone"),
+        (["a.png", noise(8, 8)], "image 0 is a str"),
+        ([[1, 2], [3, 4]], "image 0 is a list"),
+        (5, "images are a int"),
+        (None, "images are a NoneType"),
+    ],
+)
+def test_what_is_no_images_is_refused(given, message):
+    with pytest.raises(ImageFolderError, match=message):
+        gather(given, "auto")
+
+
+def test_nothing_readable_names_the_folder_or_the_reason(tmp_path):
+    with pytest.raises(ImageFolderError, match="has no readable image; `normscope doctor FOLDER`"):
+        gather(tmp_path, 28)
+    (tmp_path / "a.png").write_bytes(b"no image")
+    with pytest.raises(ImageFolderError, match="has no readable image"):
+        gather(tmp_path, 28)
+    with pytest.raises(ImageFolderError, match=r"a.png cannot be read \(not a readable PNG"):
+        gather(tmp_path / "a.png", 28)
+    with pytest.raises(ImageFolderError, match=r"what was given \(2 paths\)"):
+        gather([tmp_path / "a.png", tmp_path / "a.png"], 28)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (noise(1, 28, 28), "1 readable image is too few"),
+        (noise(7, 28, 28), "7 readable images are too few"),
+        (np.repeat(noise(1, 28, 28), 20, 0), "all 20 images are the same"),
+        (np.full((9, 28, 28), 7, np.uint8), "the same"),
+        (np.broadcast_to(np.arange(9, dtype=np.uint8)[:, None, None], (9, 28, 28)), "of a single colour"),
+    ],
+)
+def test_images_without_anything_to_learn(images, message):
+    with pytest.raises(ImageFolderError, match=message):
+        check_worth_learning(gather(images, 28)[0])
+
+
+def test_one_image_that_differs_is_enough():
+    images = np.repeat(noise(1, 28, 28), 8, 0)
+    images[-1, 0, 0] ^= 255
+    check_worth_learning(gather(images, 28)[0])
+
+
+def test_split_is_a_partition_and_none_holds_nothing_out():
+    store, _ = gather(noise(40, 28, 28), 28)
+    training, held = split(store, 0.1, np.random.default_rng(0))
+    assert (len(training), len(held)) == (30, 10)
+    both = {training[i].tobytes() for i in range(30)} | {held[i].tobytes() for i in range(10)}
+    assert both == {store[i].tobytes() for i in range(40)}
+    assert split(store, None, np.random.default_rng(0)) == (store, None)
+
+
+def test_common_size():
+    assert common_size(noise(2, 5, 7)) == (5, 7)
+    assert common_size(noise(2, 5, 7, 3)) == (5, 7)
+    assert common_size([noise(5, 7), noise(5, 7, 3)]) == (5, 7)
+    assert common_size([noise(5, 7), noise(6, 7)]) is None
+    assert common_size(["a.png"]) is None
+    assert common_size("a.png") is None

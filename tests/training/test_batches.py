@@ -1,0 +1,72 @@
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+import torch
+
+from normscope.errors import SettingError
+from normscope.training.batches import InOrder, shuffled, steps_per_epoch, to_float
+
+CPU = torch.device("cpu")
+
+
+def batches(n, size, count, step=0, key=(0, 0)):
+    return [batch.tolist() for batch in islice(shuffled(n, size, step, *key), count)]
+
+
+@pytest.mark.parametrize(("n", "size"), [(12, 4), (13, 4), (15, 4), (4, 4)])
+def test_an_epoch_visits_each_image_once_but_for_the_incomplete_rest(n, size):
+    per_epoch = steps_per_epoch(n, size)
+    assert per_epoch == n // size
+    for epoch in range(3):
+        seen = list(chain(*batches(n, size, per_epoch, epoch * per_epoch)))
+        assert len(seen) == len(set(seen)) == n - n % size
+        assert set(seen) <= set(range(n))
+
+
+def test_the_rest_left_out_differs_from_epoch_to_epoch():
+    left_out = {frozenset(range(13)) - set(chain(*batches(13, 4, 3, 3 * epoch))) for epoch in range(20)}
+    assert len(left_out) > 5
+
+
+def test_epochs_and_keys_have_orders_of_their_own():
+    orders = [
+        batches(40, 8, 5),
+        batches(40, 8, 5, step=5),
+        batches(40, 8, 5, key=(0, 1)),
+        batches(40, 8, 5, key=(1, 0)),
+    ]
+    assert all(one != other for i, one in enumerate(orders) for other in orders[:i])
+
+
+def test_from_any_step_on_the_order_is_that_of_a_run_that_never_stopped():
+    whole = batches(13, 4, 20)
+    for step in range(12):
+        assert batches(13, 4, 8, step) == whole[step : step + 8]
+
+
+def test_a_folder_smaller_than_a_batch_is_one_batch():
+    assert steps_per_epoch(5, 8) == 1
+    assert batches(5, 8, 3) == [[0, 1, 2, 3, 4]] * 3
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_a_batch_without_images_is_refused(size):
+    with pytest.raises(SettingError, match=f"batch_size is {size}; give 1 or more"):
+        steps_per_epoch(10, size)
+
+
+def test_pixels_become_floats_from_minus_one_to_one():
+    x = to_float(np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16).repeat(3, 1), CPU)
+    assert x.dtype == torch.float32
+    assert (x.min(), x.max()) == (-1, 1)
+    assert x[0, 0, 7, 15] == pytest.approx(127 / 127.5 - 1)
+    assert x.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_in_order_yields_every_image_once_and_can_be_gone_through_again():
+    pixels = np.arange(5, dtype=np.uint8)[:, None, None, None].repeat(3, 1) * 51
+    images = InOrder(pixels, 2, CPU)
+    assert [len(batch) for batch in images] == [2, 2, 1]
+    for _ in range(2):
+        assert torch.cat(list(images))[:, 0, 0, 0].tolist() == pytest.approx([-1, -0.6, -0.2, 0.2, 0.6])

@@ -1,0 +1,69 @@
+from math import inf, nan
+
+import pytest
+
+from normscope.errors import TrainingError
+from normscope.training.health import ADVICE, LEAST_INFORMATION, LEAST_SPREAD, Health
+
+ALIVE = {"loss": 3.0, "information": 1.0, "spread": 0.5}
+
+
+def after(*records):
+    health = Health()
+    for step, record in enumerate(records):
+        health.watch(record, step, [1, 2])
+    return health
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+def test_a_value_that_is_not_finite_is_named_with_its_step_and_images(value):
+    with pytest.raises(TrainingError) as error:
+        Health().watch({"loss": 1.0, "entropy": value}, 17, [4, 8, 15, 16, 23, 42])
+    assert str(error.value) == (
+        f"entropy became {value} at step 17 (batch of images 4, 8, 15, 16, 23, …); "
+        "try a smaller learning_rate or a smaller beta"
+    )
+
+
+def test_a_small_batch_is_named_whole():
+    with pytest.raises(TrainingError, match=r"\(batch of images 4, 8\)"):
+        Health().watch({"loss": nan}, 0, [4, 8])
+
+
+def test_codes_that_are_all_the_same_are_a_collapse():
+    verdict = after({**ALIVE, "spread": LEAST_SPREAD / 2}).verdict()
+    assert verdict == f"collapsed: the codes of all images are the same (spread 5.0e-04); {ADVICE}"
+
+
+def test_codes_that_say_nothing_are_a_collapse():
+    verdict = after({**ALIVE, "information": LEAST_INFORMATION / 2}).verdict()
+    assert verdict == f"collapsed: the codes say nothing of the image (information 0.010 nats); {ADVICE}"
+    assert after({**ALIVE, "information": -4.0}).verdict().startswith("collapsed")
+
+
+def test_the_advice_names_what_can_be_set():
+    assert all(setting in ADVICE for setting in ("beta=auto", "beta_ramp=0.5", "smaller beta"))
+
+
+def test_what_is_alive_or_not_recorded_is_ok():
+    assert after(ALIVE).verdict() == "ok"
+    assert after({"loss": 0.0}).verdict() == "ok"
+    assert Health().verdict() == "ok"
+
+
+def test_the_verdict_is_on_what_lasts_and_not_on_one_step():
+    dead = {**ALIVE, "information": 0.0, "spread": 0.0}
+    assert after(*[ALIVE] * 50, dead).verdict() == "ok"
+    assert after(ALIVE, *[dead] * 200).verdict().startswith("collapsed")
+    assert after(*[dead] * 50, *[ALIVE] * 10).verdict() == "ok"
+
+
+def test_averages_begin_at_the_first_value_and_can_be_taken_up_again():
+    records = [{"information": float(value)} for value in (5, 2, 7, 1)]
+    whole, part = after(*records), after(*records[:2])
+    assert after(records[0]).averages == {"information": 5.0}
+    resumed = Health(part.averages)
+    for record in records[2:]:
+        resumed.watch(record, 0, [])
+    assert resumed.averages == whole.averages
+    assert part.averages == after(*records[:2]).averages

@@ -1,0 +1,293 @@
+import signal
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from normscope.errors import SettingError, TrainingError
+from normscope.training import checkpoint, loop
+from normscope.training.budget import MEASURED, RESERVED, WARM_UP
+from normscope.training.loop import Plan, fit
+from normscope.training.method import Method, Phase
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (10, 3, 4, 4), dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Settings:
+    batch_size: int = 4
+
+
+class Weight(Method):
+    """One weight that takes a noisy step of gradient descent, and notes what it was given."""
+
+    def __init__(self, *phases, during=lambda step: None, settings=None):
+        super().__init__(settings or Settings(), (3, 4, 4))
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.planned, self.during = phases or (Phase("train", 3),), during
+        self.calls, self.asked, self.finished = [], [], []
+
+    def phases(self):
+        return self.planned
+
+    def optimizers(self, phase):
+        self.asked.append(phase)
+        return {phase: torch.optim.SGD([self.weight], 0.1)}
+
+    def step(self, images, optimizers, progress):
+        ((name, optimizer),) = optimizers.items()
+        rate = optimizer.param_groups[0]["lr"]
+        self.calls.append(
+            SimpleNamespace(phase=name, progress=progress, rate=rate, images=images, training=self.training)
+        )
+        special = self.during(len(self.calls))
+        optimizer.zero_grad()
+        loss = self.weight * (1 + torch.rand(())) + images.mean()
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss, **(special or {})}
+
+    def finish(self, batches):
+        self.finished.append((self.weight.item(), self.training, torch.is_grad_enabled(), torch.rand(()).item()))
+        assert sum(map(len, batches)) == len(PIXELS)
+
+
+class Clock:
+    """Stands in for `time`: it goes on when told to."""
+
+    def __init__(self, monkeypatch):
+        self.now = 100.0
+        monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def spend(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def run(method, plan=None, pixels=PIXELS):
+    seen = []
+    outcome = fit(method, pixels, plan or Plan(), seen.append)
+    return outcome, seen
+
+
+def test_phases_run_in_order_each_with_its_own_optimisers():
+    method = Weight(Phase("pretrain", 2), Phase("train", 3))
+    outcome, seen = run(method.eval())
+    assert method.asked == ["pretrain", "train"]
+    assert [call.phase for call in method.calls] == ["pretrain"] * 4 + ["train"] * 6
+    assert outcome == ("ok", 10)
+    assert [(progress.phase, progress.step, progress.steps) for progress in seen] == [
+        *(("pretrain", step, 4) for step in (1, 2, 3, 4)),
+        *(("train", step, 6) for step in (1, 2, 3, 4, 5, 6)),
+    ]
+    assert all(call.training for call in method.calls)
+
+
+def test_images_are_those_of_the_shuffled_batches():
+    method = Weight(Phase("train", 1))
+    run(method)
+    given = torch.cat([call.images for call in method.calls])
+    every = torch.from_numpy(PIXELS).float() / 127.5 - 1
+    places = [int((every == image).flatten(1).all(1).nonzero()) for image in given]
+    assert len(set(places)) == 8
+
+
+def test_the_learning_rate_follows_progress_in_every_phase():
+    method = Weight(Phase("one", 2, rate=lambda progress: 1 - progress), Phase("two", 1))
+    run(method)
+    assert [call.progress for call in method.calls] == [0, 0.25, 0.5, 0.75, 0, 0.5]
+    assert [call.rate for call in method.calls] == pytest.approx([0.1, 0.075, 0.05, 0.025, 0.1, 0.1])
+
+
+def test_finish_sees_the_weights_of_the_last_step_in_eval_mode():
+    method = Weight()
+    run(method)
+    ((weight, training, grad, _),) = method.finished
+    assert weight == method.weight.item() != 0
+    assert (training, grad) == (False, False)
+    assert not method.training
+
+
+def test_the_last_weights_are_kept_even_if_the_loss_was_smaller_before():
+    rising = Weight(during=lambda step: {"information": torch.tensor(1.0 / step), "spread": torch.tensor(1.0)})
+    half = Weight(Phase("train", 3), during=rising.during)
+    run(rising)
+    run(half, Plan(epochs=2))
+    assert rising.weight < half.weight < 0
+
+
+def test_a_method_without_phases_is_only_finished():
+    method = Weight()
+    method.planned = ()
+    outcome, seen = run(method)
+    assert (outcome, seen, len(method.finished)) == (("ok", 0), [], 1)
+
+
+def test_epochs_of_the_plan_replace_those_of_every_phase():
+    method = Weight(Phase("one", 9), Phase("two", 1, least_steps=50))
+    run(method, Plan(epochs=2))
+    assert [call.phase for call in method.calls] == ["one"] * 4 + ["two"] * 4
+
+
+def test_few_images_are_trained_for_the_least_steps_however_many_epochs_these_are():
+    assert run(Weight(Phase("train", 3, least_steps=17)))[0].steps == 17
+    assert run(Weight(Phase("train", 3, least_steps=5)))[0].steps == 6
+
+
+@pytest.mark.parametrize(("phase", "settings"), [(Phase("train", 0), Settings()), (Phase("train", 3), Settings(0))])
+@pytest.mark.parametrize("budget", [None, 1.0])
+def test_settings_that_leave_nothing_to_train_are_refused(phase, settings, budget):
+    with pytest.raises(SettingError, match=r"(has 0 epochs|batch_size is 0); give 1 or more"):
+        run(Weight(phase, settings=settings), Plan(budget=budget))
+
+
+def spending(clock, cost, *phases):
+    """A method whose step number k takes cost(k) seconds."""
+    return Weight(*(phases or [Phase("train", 10**6)]), during=lambda step: clock.spend(cost(step)))
+
+
+def test_the_budget_is_used_up_and_not_exceeded(clock):
+    jitter = np.random.default_rng(0)
+    method = spending(clock, lambda step: 2.0 if step <= WARM_UP else jitter.uniform(0.09, 0.11))
+    outcome, seen = run(method, Plan(budget=60.0))
+    assert 0.9 * 60 < clock.now - 100 < 60
+    assert outcome.steps == seen[-1].step == seen[-1].steps
+    assert seen[-1].seconds == pytest.approx(clock.now - 100)
+
+
+def test_steps_are_fixed_after_the_measured_ones_and_never_changed_again(clock):
+    _, seen = run(spending(clock, lambda step: 0.1 if step <= 12 else 0.4), Plan(budget=10.0))
+    measured = WARM_UP + MEASURED
+    assert [progress.steps for progress in seen[: measured - 1]] == [None] * (measured - 1)
+    assert {progress.steps for progress in seen[measured - 1 :]} == {int(10 * (1 - RESERVED) / 0.1)}
+    assert len(seen) == 95
+
+
+def test_a_schedule_knows_the_steps_once_they_are_fixed(clock):
+    method = spending(clock, lambda step: 0.1)
+    run(method, Plan(budget=10.0))
+    assert [call.progress for call in method.calls[WARM_UP + MEASURED :]] == [step / 95 for step in range(10, 95)]
+    assert all(0 <= call.progress < 1 for call in method.calls)
+
+
+@pytest.mark.parametrize("epochs", [None, 3])
+def test_a_budget_is_an_upper_limit_and_so_are_the_epochs(clock, epochs):
+    method = spending(clock, lambda step: 0.1, Phase("train", 3 if epochs is None else 100))
+    outcome, _ = run(method, Plan(budget=1000.0, epochs=epochs))
+    assert outcome.steps == 6
+
+
+def test_the_budget_is_shared_out_by_the_epochs_of_the_phases(clock):
+    method = spending(clock, lambda step: 0.1, Phase("one", 1000), Phase("two", 3000))
+    run(method, Plan(budget=100.0))
+    phases = [call.phase for call in method.calls]
+    assert phases.count("one") == pytest.approx(0.95 * 250, abs=1)
+    assert phases.count("two") == pytest.approx(0.95 * 750, abs=1)
+
+
+def test_a_budget_too_small_for_anything_is_one_step(clock):
+    outcome, seen = run(spending(clock, lambda step: 5.0), Plan(budget=1.0))
+    assert (outcome.steps, seen[-1].steps) == (1, 1)
+
+
+def test_a_budget_that_ends_among_the_measured_steps_ends_there(clock):
+    outcome, _ = run(spending(clock, lambda step: 1.0), Plan(budget=5.0))
+    assert outcome.steps == 5
+
+
+def test_a_value_that_is_not_finite_stops_training_with_its_step_and_images():
+    method = Weight(during=lambda step: {"entropy": torch.tensor(torch.nan)} if step == 4 else None)
+    with pytest.raises(TrainingError, match=r"entropy became nan at step 3 \(batch of images \d, \d, \d, \d\)"):
+        run(method)
+    assert len(method.calls) == 4
+    assert method.finished == []
+
+
+def test_a_collapse_is_the_health_of_the_outcome():
+    outcome, _ = run(Weight(during=lambda step: {"information": torch.tensor(0.0), "spread": torch.tensor(1.0)}))
+    assert outcome.health.startswith("collapsed: the codes say nothing of the image")
+
+
+def trained(seed):
+    method = Weight()
+    run(method, Plan(seed=seed))
+    return method.weight.item(), method.finished[0][3]
+
+
+def test_one_seed_one_result_and_another_seed_another():
+    (weight, drawn), (other_weight, other_drawn) = trained(5), trained(6)
+    torch.rand(3)
+    assert trained(5) == (weight, drawn)
+    assert other_weight != weight
+    assert other_drawn != drawn
+
+
+def test_every_step_of_every_phase_draws_anew():
+    drawn = []
+    run(Weight(Phase("one", 2), Phase("two", 2), during=lambda step: drawn.append(torch.rand(()).item())))
+    assert len(set(drawn)) == len(drawn) == 8
+
+
+def test_the_generators_of_the_caller_are_left_alone():
+    torch_before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    run(Weight())
+    assert torch.equal(torch.get_rng_state(), torch_before)
+    assert np.array_equal(np.random.get_state()[1], numpy_before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_waits_for_the_step_saves_and_stops(tmp_path, number):
+    path = tmp_path / "checkpoint"
+    method = Weight(during=lambda step: signal.raise_signal(number) if step == 3 else None)
+    with pytest.raises(KeyboardInterrupt):
+        run(method, Plan(checkpoint=path))
+    state, _ = checkpoint.load(path)
+    assert state["place"]["step"] == len(method.calls) == 3
+    assert torch.equal(state["method"]["weight"], method.weight.detach())
+    assert method.finished == []
+
+
+def test_an_interrupt_while_the_last_state_is_saved_is_not_lost(tmp_path, monkeypatch):
+    def save(*arguments):
+        checkpoint_save(*arguments)
+        signal.raise_signal(signal.SIGINT)
+
+    checkpoint_save = checkpoint.save
+    monkeypatch.setattr(checkpoint, "save", save)
+    method = Weight()
+    with pytest.raises(KeyboardInterrupt):
+        run(method, Plan(checkpoint=tmp_path / "checkpoint"))
+    assert len(method.calls) == 6
+    assert method.finished == []
+
+
+@pytest.mark.parametrize(("cost", "apart"), [(0.0, 1.0), (0.01, 1.0), (0.1, 5.0), (2.0, 100.0)])
+def test_checkpoints_cost_at_most_two_per_cent_and_come_at_most_every_second(tmp_path, monkeypatch, clock, cost, apart):
+    times = []
+
+    def save(*arguments):
+        clock.spend(cost)
+        times.append(clock.now)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    each = apart / 8
+    run(spending(clock, lambda step: each, Phase("train", 30)), Plan(checkpoint=tmp_path / "checkpoint"))
+    *during, last = times  # the last one is due to the end of the phase
+    gaps = np.diff(during) - cost
+    assert times[0] - cost - 100 < 1 + 1.01 * each
+    assert len(gaps) > 3
+    assert ((gaps > 0.999 * apart) & (gaps < apart + 1.01 * each)).all()
+    assert last == clock.now
+
+
+def test_nothing_is_written_without_a_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checkpoint, "save", lambda *_: pytest.fail("saved"))
+    run(Weight())
