@@ -23,7 +23,7 @@ from normscope.training.randomness import seeded
 
 SMALL = {
     "encoder": "tiny",
-    "width": 8,
+    "width": 16,
     "batch_size": 16,
     "score_pairs": 2,
 }  # for speed, where a method has such a field

@@ -45,7 +45,7 @@ def fitted() -> Detector:
 
 @pytest.fixture(scope="module")
 def fitted_surprisal() -> Detector:
-    return Detector("surprisal", settings={"width": 8}, epochs=1).fit(textures(24), allow_collapse=True)
+    return Detector("surprisal", settings={"width": 16}, epochs=1).fit(textures(24), allow_collapse=True)
 
 
 class TestInput:
@@ -157,11 +157,11 @@ class TestOptions:
 
     def test_budget_and_epochs_are_both_limits(self):
         few = Detector(
-            "surprisal", settings={"width": 8, "batch_size": 8}, budget="1h", epochs=1, false_alarm_rate=None
+            "surprisal", settings={"width": 16, "batch_size": 8}, budget="1h", epochs=1, false_alarm_rate=None
         )
         steps = few.fit(textures(32), allow_collapse=True).card["training"]["steps"]
         assert steps == 4
-        short = Detector("surprisal", settings={"width": 8, "batch_size": 8}, budget=1e-9, epochs=9)
+        short = Detector("surprisal", settings={"width": 16, "batch_size": 8}, budget=1e-9, epochs=9)
         assert short.fit(textures(32), allow_collapse=True).card["training"]["steps"] == 1
 
 
@@ -373,7 +373,7 @@ class TestCollapse:
         monkeypatch.setattr(health, "LEAST_SPREAD", math.inf)
 
     def test_is_an_error_that_leaves_no_model_and_no_checkpoint(self, tmp_path):
-        one = Detector("surprisal", settings={"width": 8}, epochs=1)
+        one = Detector("surprisal", settings={"width": 16}, epochs=1)
         with pytest.raises(TrainingError, match=r"collapsed: .*try a smaller beta.*--allow-collapse"):
             one.fit(textures(20), checkpoint=tmp_path / "checkpoint")
         with pytest.raises(NotFittedError):
@@ -381,7 +381,7 @@ class TestCollapse:
         assert not list(tmp_path.iterdir())
 
     def test_is_recorded_when_it_is_allowed(self, tmp_path):
-        one = Detector("surprisal", settings={"width": 8}, epochs=1)
+        one = Detector("surprisal", settings={"width": 16}, epochs=1)
         one.fit(textures(20), checkpoint=tmp_path / "checkpoint", allow_collapse=True)
         assert one.card["training"]["health"].startswith("collapsed: ")
         assert np.isfinite(one.score(textures(3))).all()
@@ -389,7 +389,7 @@ class TestCollapse:
 
 
 def test_a_value_that_is_not_finite_stops_training(tmp_path):
-    one = Detector("surprisal", settings={"width": 8, "learning_rate": 1e30, "batch_size": 8}, epochs=20)
+    one = Detector("surprisal", settings={"width": 16, "learning_rate": 1e30, "batch_size": 8}, epochs=20)
     with pytest.raises(TrainingError, match="smaller learning_rate"):
         one.fit(textures(20), checkpoint=tmp_path / "checkpoint")
     assert not list(tmp_path.iterdir())
@@ -397,7 +397,7 @@ def test_a_value_that_is_not_finite_stops_training(tmp_path):
 
 def test_progress_is_told_to_the_caller(tmp_path):
     paths, read, seen = write(tmp_path, textures(16)), [], []
-    one = Detector("surprisal", settings={"width": 8, "batch_size": 4}, epochs=2, false_alarm_rate=None)
+    one = Detector("surprisal", settings={"width": 16, "batch_size": 4}, epochs=2, false_alarm_rate=None)
     one.fit(paths, allow_collapse=True, watch=seen.append, watch_reading=lambda done, of: read.append((done, of)))
     assert read == [(done, 16) for done in range(1, 17)]
     assert [(now.step, now.steps) for now in seen] == [(step, 8) for step in range(1, 9)]

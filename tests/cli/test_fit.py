@@ -45,10 +45,10 @@ def test_people_read_what_was_learnt(run, good, out):
 
 
 def test_options_reach_the_model(run, good, out):
-    options = "--method surprisal --set width=4 --set beta=auto --epochs 1 --size 32 --seed 3 --false-alarm-rate 0.2"
+    options = "--method surprisal --set width=16 --set beta=auto --epochs 1 --size 32 --seed 3 --false-alarm-rate 0.2"
     assert run("fit", good, "-o", out / "m", "--allow-collapse", *options.split()).code == 0
     card = load(out / "m").card
-    assert card["settings"].items() >= {"width": 4, "beta": "auto"}.items()
+    assert card["settings"].items() >= {"width": 16, "beta": "auto"}.items()
     assert card["preprocessing"]["size"] == 32
     assert card["training"].items() >= {"epochs": 1, "seed": 3, "budget": None}.items()
     assert card["calibration"]["rate"] == 0.2
@@ -56,10 +56,10 @@ def test_options_reach_the_model(run, good, out):
 
 
 def test_a_budget_too_short_to_learn_is_said(run, good, out):
-    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=4", "--budget", "0.01s", "--allow-collapse")
+    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=16", "--budget", "0.01s", "--allow-collapse")
     assert code == 0
     assert "note: there was time for 1 training step only; give a larger --budget" in err.splitlines()
-    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=4", "--epochs", "1", "--allow-collapse")
+    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "1", "--allow-collapse")
     assert "training step" not in err
 
 
@@ -87,7 +87,7 @@ def test_resume_without_a_checkpoint_says_so(run, good, out):
 
 def test_a_checkpoint_that_will_be_replaced_is_said(run, good, out):
     (out / "m.checkpoint").write_text("of an earlier run")
-    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=4", "--epochs", "1", "--allow-collapse")
+    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "1", "--allow-collapse")
     assert code == 0
     assert "--resume would go on from it" in err.splitlines()[0]
     assert leftovers(out) == ["m"]
@@ -165,7 +165,7 @@ def test_a_folder_that_cannot_be_learnt_from(refused, tmp_path, out, make, messa
         (["--set", "width=0"], "setting 'width' cannot be 0"),
         (["--set", "batch_size=0"], "setting 'batch_size' cannot be 0"),
         (["--set", "width"], "has no value; write it as key=value"),
-        (["--set", "width=4", "--set", "width=8"], "given twice"),
+        (["--set", "width=16", "--set", "width=16"], "given twice"),
         (["--set", "information=nothing"], "setting 'information' cannot be 'nothing'; give one of"),
         (["--budget", "soon"], "'soon' is not a budget; write for instance 90s"),
         (["--budget", "0"], "'0' is not a budget"),
@@ -203,13 +203,13 @@ def test_a_disk_that_fills_up_leaves_nothing(refused, good, out, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     assert "cannot be written: No space left on device" in refused("fit", good, "-o", out / "m", "--method", "knn")
-    assert "No space left on device" in refused("fit", good, "-o", out / "m", "--set", "width=4", "--epochs", "1")
+    assert "No space left on device" in refused("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "1")
     assert leftovers(out) == []
 
 
 def test_a_collapse_is_refused_unless_allowed(run, refused, good, out, monkeypatch):
     monkeypatch.setattr(health, "LEAST_SPREAD", math.inf)
-    options = ["--set", "width=4", "--epochs", "1"]
+    options = ["--set", "width=16", "--epochs", "1"]
     line = refused("fit", good, "-o", out / "m", *options)
     assert "collapsed" in line
     assert "--allow-collapse" in line

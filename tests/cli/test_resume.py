@@ -20,8 +20,8 @@ from normscope.files import previous
 from normscope.training import checkpoint
 
 NORMSCOPE = Path(sys.executable).with_name("normscope")
-SETTINGS = ("--method", "surprisal", "--set", "width=8", "--set", "batch_size=8")
-EPOCHS, MANY_EPOCHS = 40, 250  # a fifth of a second each on a slow core, to checkpoints at least a second apart
+SETTINGS = ("--method", "surprisal", "--set", "width=16", "--set", "batch_size=8")
+EPOCHS, MANY_EPOCHS = 34, 250  # a fifth of a second each on a slow core, to checkpoints at least a second apart
 PATIENCE = 240
 
 

@@ -100,7 +100,7 @@ def test_a_collapse_is_recorded_and_not_hidden(monkeypatch):
     from normscope.training import health
 
     monkeypatch.setattr(health, "LEAST_SPREAD", float("inf"))
-    cell = replace(CELL, method="surprisal", budget=0.01, settings={"width": 4})
+    cell = replace(CELL, method="surprisal", budget=0.01, settings={"width": 16})
     row = run(cell, None, 1)
     assert row["error"] is None
     assert row["health"].startswith("collapsed")

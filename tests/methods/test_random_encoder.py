@@ -10,7 +10,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (40, 28, 28, 3), dtype=np.uin
 
 def test_nothing_is_trained():
     torch.manual_seed(0)
-    method = RandomEncoder(Settings(width=4), (3, 28, 28))
+    method = RandomEncoder(Settings(width=16), (3, 28, 28))
     assert list(method.phases()) == []
     before = {name: value.clone() for name, value in method.state_dict().items()}
     method.eval().finish([torch.rand(10, 3, 28, 28), torch.rand(6, 3, 28, 28)])
@@ -19,7 +19,7 @@ def test_nothing_is_trained():
 
 def test_score_is_the_surprisal_of_the_codes():
     """Half the squared Mahalanobis distance, up to a constant; in one direction it is a parabola around the mean."""
-    one = Detector("random-encoder", settings={"width": 4}, false_alarm_rate=None).fit(IMAGES).fitted()
+    one = Detector("random-encoder", settings={"width": 16}, false_alarm_rate=None).fit(IMAGES).fitted()
     mean, whitener = one.memory["mean"], one.memory["whitener"]
     with torch.inference_mode():
         images = torch.rand(5, 3, 28, 28)
@@ -31,12 +31,12 @@ def test_score_is_the_surprisal_of_the_codes():
 
 def test_the_encoder_follows_from_the_seed():
     scores = [
-        Detector("random-encoder", settings={"width": 4}, seed=seed).fit(IMAGES).score(IMAGES) for seed in (0, 0, 1)
+        Detector("random-encoder", settings={"width": 16}, seed=seed).fit(IMAGES).score(IMAGES) for seed in (0, 0, 1)
     ]
     assert (scores[0] == scores[1]).all()
     assert (scores[0] != scores[2]).any()
 
 
 def test_bright_images_surprise_a_detector_of_dark_ones():
-    one = Detector("random-encoder", settings={"width": 4}, false_alarm_rate=None).fit(IMAGES // 4)
+    one = Detector("random-encoder", settings={"width": 16}, false_alarm_rate=None).fit(IMAGES // 4)
     assert one.score(IMAGES // 4 + 180).min() > one.score(IMAGES // 4).max()

@@ -16,7 +16,7 @@ def gradients(n: int, seed: int = 0) -> np.ndarray:
 
 
 def fitted(epochs: int = 2, **settings: object) -> Detector:
-    settings = {"width": 8, "batch_size": 8, **settings}
+    settings = {"width": 16, "batch_size": 8, **settings}
     one = Detector("surprisal", settings=settings, epochs=epochs, false_alarm_rate=None)
     return one.fit(gradients(32), allow_collapse=True)
 
@@ -54,14 +54,14 @@ def test_scores_of_training_images_are_around_zero():
 
 def test_without_shifts_there_is_no_head_to_train():
     records = []
-    settings = build(settings_of("surprisal"), {"width": 4, "shifts": "none"})
+    settings = build(settings_of("surprisal"), {"width": 16, "shifts": "none"})
     torch.manual_seed(0)
     method = Surprisal(settings, (3, 28, 28))
     optimizers = method.optimizers("train")
     records.append(method.step(torch.rand(6, 3, 28, 28), optimizers, 0.5))
     assert "head" not in records[0]
     assert "separation" not in records[0]
-    turning = Surprisal(build(settings_of("surprisal"), {"width": 4, "shifts": "rotations"}), (3, 28, 28))
+    turning = Surprisal(build(settings_of("surprisal"), {"width": 16, "shifts": "rotations"}), (3, 28, 28))
     assert turning.step(torch.rand(6, 3, 28, 28), turning.optimizers("train"), 0.5).keys() > records[0].keys()
 
 
@@ -75,7 +75,7 @@ def test_the_weights_of_its_terms_matter():
         "beta": {"beta": 50.0},
     }.items():
         torch.manual_seed(0)
-        method = Surprisal(build(settings_of("surprisal"), {"width": 4, **change}), (3, 28, 28))
+        method = Surprisal(build(settings_of("surprisal"), {"width": 16, **change}), (3, 28, 28))
         losses[name] = method.step(torch.rand(6, 3, 28, 28), method.optimizers("train"), 0.5)["loss"].item()
     assert len(set(losses.values())) == 4
     assert losses["head"] > losses["as it is"] + 10  # 49 times −log p of about log 4
