@@ -23,7 +23,7 @@ from normscope.training.randomness import seeded
 
 SMALL = {
     "encoder": "tiny",
-    "width": 16,
+    "width": 16,  # with fewer, some processors' kernels for strided 1×1 convolutions write out of bounds
     "batch_size": 16,
     "score_pairs": 2,
 }  # for speed, where a method has such a field

@@ -341,7 +341,7 @@ class TestModelFile:
     def test_weights_of_another_shape_are_refused(self, fitted_surprisal, tmp_path):
         fitted_surprisal.save(tmp_path / "model")
         tensors, card, _ = artifact.load(tmp_path / "model")
-        artifact.save(tmp_path / "model", tensors, {**card, "settings": {**card["settings"], "width": 16}})
+        artifact.save(tmp_path / "model", tensors, {**card, "settings": {**card["settings"], "width": 32}})
         with pytest.raises(ModelFileError, match="fit it again"):
             load(tmp_path / "model")
 

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import glob
 import os
 import secrets
 from collections.abc import Callable
@@ -43,7 +44,12 @@ def previous(path: Path) -> Path:
 
 def beside(path: Path) -> Path:
     """An unused hidden name in the same folder, thus on the same disk, where a rename is atomic."""
-    return path.with_name(f".normscope-{secrets.token_hex(8)}.tmp")
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def leftovers(path: Path) -> list[Path]:
+    """What a process that was killed while writing `path` left beside it."""
+    return list(path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"))
 
 
 def name_again(path: Path, second: Path) -> None:

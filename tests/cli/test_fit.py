@@ -165,7 +165,7 @@ def test_a_folder_that_cannot_be_learnt_from(refused, tmp_path, out, make, messa
         (["--set", "width=0"], "setting 'width' cannot be 0"),
         (["--set", "batch_size=0"], "setting 'batch_size' cannot be 0"),
         (["--set", "width"], "has no value; write it as key=value"),
-        (["--set", "width=16", "--set", "width=16"], "given twice"),
+        (["--set", "width=16", "--set", "width=32"], "given twice"),
         (["--set", "information=nothing"], "setting 'information' cannot be 'nothing'; give one of"),
         (["--budget", "soon"], "'soon' is not a budget; write for instance 90s"),
         (["--budget", "0"], "'0' is not a budget"),

@@ -82,7 +82,7 @@ def age(path):
 
 
 def temporary(path):
-    return set(path.parent.glob(".normscope-*"))
+    return set(path.parent.glob(".*.tmp"))
 
 
 def wait_for(moment, process, path, delay):

@@ -1,7 +1,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +16,6 @@ from normscope.methods import settings_of
 from normscope.settings import to_json
 
 CELL = Cell("digits", "knn", 3, 0, 60.0, to_json(settings_of("knn")()))
-
-
-@pytest.fixture(autouse=True)
-def threads_as_before():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def test_a_row_finds_its_cell_again_after_json():
@@ -130,12 +122,8 @@ def test_the_commit_is_of_this_package_and_not_of_a_checkout_around_it(tmp_path)
     commit.cache_clear()
 
 
-def test_threads_are_those_asked_for():
-    script = (
-        "from normscope.evaluation.protocol import run\n"
-        "from normscope.evaluation import protocol; import torch\n"
-        "protocol.measure = lambda *a: {'metrics': torch.get_num_threads()}\n"
-        "print(run(protocol.Cell('digits', 'knn', 0, 0, 1.0, {}), None, 2)['metrics'])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "2\n"
+def test_threads_are_those_asked_for_and_then_as_before(monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setattr(protocol, "measure", lambda cell, data: {"metrics": torch.get_num_threads()})
+    assert [run(CELL, None, threads)["metrics"] for threads in (1, 2)] == [1, 2]
+    assert torch.get_num_threads() == before

@@ -13,7 +13,8 @@ def test_nothing_is_trained():
     method = RandomEncoder(Settings(width=16), (3, 28, 28))
     assert list(method.phases()) == []
     before = {name: value.clone() for name, value in method.state_dict().items()}
-    method.eval().finish([torch.rand(10, 3, 28, 28), torch.rand(6, 3, 28, 28)])
+    with torch.no_grad():
+        method.eval().finish([torch.rand(10, 3, 28, 28), torch.rand(6, 3, 28, 28)])
     assert all(torch.equal(before[name], value) for name, value in method.state_dict().items())
 
 

@@ -1,5 +1,6 @@
 import math
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,3 +179,12 @@ def test_a_model_file_or_other_format_is_no_checkpoint(path, monkeypatch):
 def test_where_it_cannot_be_written_says_so(tmp_path):
     with pytest.raises(CheckpointError, match="cannot be written: No such file or directory"):
         checkpoint.save(tmp_path / "nowhere" / "c", 1, {})
+
+
+def test_remove_also_clears_what_a_killed_writer_left(tmp_path: Path) -> None:
+    path = tmp_path / "run[1].checkpoint"
+    checkpoint.save(path, {"step": 1}, {})
+    (tmp_path / f".{path.name}.0123456789abcdef.tmp").write_bytes(b"half")
+    (tmp_path / ".other.checkpoint.0123456789abcdef.tmp").write_bytes(b"another run's")
+    checkpoint.remove(path)
+    assert [left.name for left in tmp_path.iterdir()] == [".other.checkpoint.0123456789abcdef.tmp"]

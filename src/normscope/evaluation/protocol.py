@@ -42,7 +42,7 @@ def cell_of(row: Mapping[str, JSON]) -> tuple[object, ...]:
 
 def run(cell: Cell, root: Path | None, threads: int) -> dict[str, JSON]:
     """The row of a cell. A failure is a row too, with its error."""
-    torch.set_num_threads(threads)
+    before = torch.get_num_threads()
     row: dict[str, JSON] = {
         **asdict(cell),
         "metrics": None,
@@ -58,9 +58,12 @@ def run(cell: Cell, root: Path | None, threads: int) -> dict[str, JSON]:
         "error": None,
     }
     try:
+        torch.set_num_threads(threads)
         row |= measure(cell, dataset(cell.dataset, root))
     except Exception as error:  # whatever it is, the other cells of the grid shall run
         row["error"] = f"{type(error).__name__}: {error}"
+    finally:
+        torch.set_num_threads(before)
     return row
 
 

@@ -33,16 +33,16 @@ MOST_REFERENCES = 5000
 class Settings:
     """Chosen on development classes; docs/surprisal.md has what was tried and what it gave."""
 
-    beta: Beta = 1.0
+    beta: Beta = 0.1
     beta_ramp: float = 0.0
-    gamma: float = 1.0
+    gamma: float = 0.1
     information: Information = infonce
     entropy: Entropy = laplace
     separation: Separation = norm_margin
     temperature: float = 0.5
     shifts: Literal["rotations", "none"] = "rotations"
     head: float = 1.0
-    reference: Literal["gaussian", "mixture", "neighbours"] = "neighbours"
+    reference: Literal["gaussian", "mixture", "neighbours"] = "gaussian"
     width: int = 16
     depth: int = 1
     code: int = 128
@@ -110,10 +110,10 @@ class Surprisal(Method):
         return rotations(images)[: self.turns]
 
     def look(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Features of each rotation, [n, turns, d], and what the head misses of it: −log p(rotation), [n, turns]."""
+        """Features of each rotation, of length 1, [n, turns, d], and the head's doubt −log p(rotation), [n, turns]."""
         features = [self.networks["encoder"](turned).code for turned in self.turned(images)]
         told = [self.networks["head"](f).log_softmax(1)[:, turn] for turn, f in enumerate(features)]
-        return torch.stack(features, 1), -torch.stack(told, 1)
+        return F.normalize(torch.stack(features, 1), dim=2), -torch.stack(told, 1)
 
     def finish(self, batches: Batches) -> None:
         """Fits a reference for each rotation, puts the parts of the score on one scale, and learns what is where."""
@@ -166,7 +166,7 @@ def fit_reference(kind: str, features: Tensor) -> Memory:
         return fit_gaussian(features)
     if kind == "mixture":
         return fit_mixture(features, COMPONENTS)
-    return {"codes": F.normalize(features, dim=1)}
+    return {"codes": features}
 
 
 def reference_surprisal(kind: str, features: Tensor, memory: Memory, training: bool) -> Tensor:
@@ -174,7 +174,7 @@ def reference_surprisal(kind: str, features: Tensor, memory: Memory, training: b
         return gaussian(features, memory)
     if kind == "mixture":
         return mixture(features, memory)
-    return neighbours(F.normalize(features, dim=1), memory["codes"], NEIGHBOURS, leave_out_itself=training)
+    return neighbours(features, memory["codes"], NEIGHBOURS, leave_out_itself=training)
 
 
 def moments(maps: Iterable[Tensor]) -> tuple[Tensor, Tensor]:

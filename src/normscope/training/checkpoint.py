@@ -13,7 +13,7 @@ from torch import Tensor
 
 from normscope import sealed
 from normscope.errors import CheckpointError
-from normscope.files import previous, write_atomically
+from normscope.files import leftovers, previous, write_atomically
 from normscope.settings import JSON
 
 FORMAT = "1"
@@ -59,7 +59,9 @@ def exists(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Delete the checkpoint and the one before it, the newest last."""
+    """Delete the checkpoint and the one before it, the newest last, and what a killed process left half-written."""
+    for part in leftovers(path):
+        part.unlink(missing_ok=True)
     previous(path).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
 
