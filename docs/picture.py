@@ -1,4 +1,4 @@
-"""Draws docs/demo.png from what `normscope demo` left in normscope-demo/: the images, ordered by how surprising they are."""
+"""Draws docs/demo.png from what `normscope demo` left in normscope-demo/: images by how surprising they are."""
 
 from pathlib import Path
 
@@ -24,7 +24,12 @@ def main() -> None:
     for column, path in enumerate(sorted((DEMO / "good").iterdir())[:COLUMNS]):
         paste(picture, path, GAP + column * (TILE + GAP), 40, GREY)
     top = 40 + TILE + 20
-    draw.text((GAP, top), f"every {len(rows) // count}th of {len(rows)} new images, least surprising first; flagged in red:", INK, font)
+    draw.text(
+        (GAP, top),
+        f"every {len(rows) // count}th of {len(rows)} new images, least surprising first; flagged in red:",
+        INK,
+        font,
+    )
     small = ImageFont.load_default(12)
     for index, row in enumerate(shown):
         left, upper = GAP + index % COLUMNS * (TILE + GAP), top + 28 + index // COLUMNS * (TILE + 22)

@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/*.md from the lines in results/; with --check only says whether they are current.
+"""Writes the tables of README.md and docs/*.md from the lines in results/; --check only says if they are current.
 
 A table stands between `<!-- NAME -->` and `<!-- end of NAME -->`; NAME is one of the functions in TABLES.
 """
@@ -23,7 +23,9 @@ Cells = dict[tuple[str, int], list[float]]
 def main() -> None:
     stale = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if update(path)]
     if stale and "--check" in sys.argv:
-        sys.exit(f"{', '.join(str(path.relative_to(ROOT)) for path in stale)}: not what results/ says; run `make tables`")
+        sys.exit(
+            f"{', '.join(str(path.relative_to(ROOT)) for path in stale)}: not what results/ says; run `make tables`"
+        )
 
 
 def update(path: Path) -> bool:
@@ -61,7 +63,10 @@ def development() -> str:
     for row in rows:
         cell = (row["dataset"], row["normal"])
         variants.setdefault(difference(row), {}).setdefault(cell, []).append(row["metrics"]["auroc"])
-    body = [[name, *(mean_of(cells, column) for column in columns), overall(cells, columns)] for name, cells in variants.items()]
+    body = [
+        [name, *(mean_of(cells, column) for column in columns), overall(cells, columns)]
+        for name, cells in variants.items()
+    ]
     body.sort(key=lambda line: line[-1], reverse=True)
     return markdown(["differs from the defaults in", *map(title, columns), "mean"], body)
 
@@ -98,7 +103,9 @@ def present(rows: Iterable[Row]) -> list[str]:
 
 
 def columns_of(rows: Iterable[Row]) -> list[tuple[str, int]]:
-    return sorted({(row["dataset"], row["normal"]) for row in rows}, key=lambda cell: (cell[0] != "fashion-mnist", cell))
+    return sorted(
+        {(row["dataset"], row["normal"]) for row in rows}, key=lambda cell: (cell[0] != "fashion-mnist", cell)
+    )
 
 
 def title(cell: tuple[str, int]) -> str:

@@ -247,7 +247,7 @@ def test_learns(name):
         assert np.mean(information[-6:]) > np.mean(information[:6]) + 0.2  # nats; at chance it stays within 0.02
     else:
         before, after = (auroc(scores, TASK.test_is_anomaly) for scores in before_and_after(name, epochs=12))
-        assert after > before + 0.05
+        assert 1 - after < 0.6 * (1 - before)  # of the pairs in the wrong order, two in five or more are put right
         assert after > 0.85
 
 

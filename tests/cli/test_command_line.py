@@ -137,7 +137,8 @@ def test_an_error_of_a_real_process():
 def test_a_reader_who_leaves_is_no_error(arguments, good, model):
     known = {"MODEL": str(model), "GOOD": str(good)}
     real = [known.get(one, one) for one in arguments]
-    process = subprocess.Popen(command(*real), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    process = subprocess.Popen(command(*real), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered)
     process.stdout.close()  # as `| head -1` does, once it has its line
     said = process.stderr.read().decode()
     process.stderr.close()

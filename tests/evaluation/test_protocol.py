@@ -53,11 +53,15 @@ def test_a_row_says_what_was_measured_and_with_what():
 
 
 def test_training_sees_the_whole_normal_class_and_no_label(monkeypatch):
-    seen = []
-    fit = protocol.Detector.fit
-    monkeypatch.setattr(
-        protocol.Detector, "fit", lambda self, images, **k: seen.append(images) or fit(self, images, **k)
-    )
+    seen, fit = [], protocol.Detector.fit
+
+    def watched(self, images, **options):
+        seen.append(images)
+        fit(self, images, **options)
+        assert self.card["data"]["trained_on"] == len(images), "some were held out"
+        return self
+
+    monkeypatch.setattr(protocol.Detector, "fit", watched)
     data = digits.load()
     row = measure(CELL, data)
     assert np.array_equal(seen[0], data.train_images[data.train_labels == 3])

@@ -46,7 +46,7 @@ class Settings:
     width: int = 16
     depth: int = 1
     code: int = 128
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     weight_decay: float = 5e-4
     epochs: int = 60
     least_steps: int = 400

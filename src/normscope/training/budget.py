@@ -5,6 +5,9 @@ import re
 from normscope.errors import SettingError
 
 WARM_UP, MEASURED = 2, 8
+MEASURED_SHARE = 0.05
+"""At least so many steps and so much of the budget are measured: a busy moment must not settle the whole run."""
+
 RESERVED = 0.05
 """Share of the budget kept for what comes after training: fitting the reference and scoring the held-out images."""
 

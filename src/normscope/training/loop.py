@@ -14,7 +14,7 @@ from normscope.errors import SettingError
 from normscope.settings import JSON
 from normscope.training import checkpoint
 from normscope.training.batches import InOrder, Pixels, shuffled, steps_per_epoch, to_float
-from normscope.training.budget import MEASURED, RESERVED, WARM_UP, affordable_steps
+from normscope.training.budget import MEASURED, MEASURED_SHARE, RESERVED, WARM_UP, affordable_steps
 from normscope.training.device import reduced_precision
 from normscope.training.health import Health
 from normscope.training.interrupt import Stop, deferred
@@ -174,7 +174,7 @@ def fixed_steps(place: Place, durations: list[float], allowed: float, most: int)
     """The number of steps once enough of them are measured (or the time is up); None until then."""
     if place.step >= most or place.seconds >= allowed:
         return place.step
-    if len(durations) < WARM_UP + MEASURED:
+    if len(durations) < WARM_UP + MEASURED or place.seconds < MEASURED_SHARE * allowed:
         return None
     return min(most, place.step + affordable_steps(allowed - place.seconds, durations))
 
