@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from normscope.evaluation.protocol import full_settings
+from normscope.methods import settings_of
+from normscope.settings import to_json
 
 ROOT = Path(__file__).parent.parent
 METHODS = ("surprisal", "knn", "random-encoder", "extension", "base")
@@ -92,7 +93,7 @@ def lines(name: str) -> list[Row]:
 
 
 def difference(row: Row) -> str:
-    usual = full_settings("surprisal", {})
+    usual = to_json(settings_of("surprisal")())
     changed = [f"`{key}={value}`" for key, value in row["settings"].items() if usual.get(key) != value]
     return ", ".join(changed) or "nothing"
 

@@ -115,6 +115,7 @@ class Detector:
         """Learns from normal images. Fitting again forgets what was learnt before.
 
         With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result.
+        The file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
         """
         self.method, self.calibration, self.card = None, None, None
         began = time.perf_counter()
@@ -145,8 +146,6 @@ class Detector:
         if held is not None and self.false_alarm_rate is not None:
             self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
         self.card = self.make_card(normal, training, len(skipped), health, steps, time.perf_counter() - began)
-        if plan.checkpoint:
-            checkpoints.remove(plan.checkpoint)
         return self
 
     def score(self, images: Images) -> npt.NDArray[np.float64]:

@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 import os
@@ -217,3 +218,18 @@ def test_a_collapse_is_refused_unless_allowed(run, refused, good, out, monkeypat
     code, printed, _ = run("fit", good, "-o", out / "m", *options, "--allow-collapse", "--json")
     assert code == 0
     assert json.loads(printed)["health"].startswith("collapsed")
+
+
+def test_training_is_not_lost_when_the_model_cannot_be_written(run, good, out, monkeypatch):
+    options = ("--set", "width=16", "--epochs", "1", "--allow-collapse")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("normscope.artifact.write_atomically", full)
+        code, _, err = run("fit", good, "-o", out / "m", *options)
+    assert (code, leftovers(out)) == (2, ["m.checkpoint"])
+    assert "cannot be written" in err
+    assert run("fit", good, "-o", out / "m", *options, "--resume").code == 0
+    assert leftovers(out) == ["m"]

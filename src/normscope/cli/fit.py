@@ -37,6 +37,7 @@ def fit(
         from normscope.detector import Detector
         from normscope.methods import settings_of
         from normscope.settings import parse, to_json
+        from normscope.training.checkpoint import remove
 
         detector = Detector(
             method,
@@ -48,8 +49,10 @@ def fit(
             false_alarm_rate=false_alarm_rate,
             device=device,
         )
-        learn(detector, folder, model, resume, allow_collapse)
+        checkpoint = model.with_name(model.name + ".checkpoint")
+        learn(detector, folder, checkpoint, resume, allow_collapse)
         result = {"model": str(model), "sha256": detector.save(model), **findings(detector, folder)}
+        remove(checkpoint)  # only now: until the model is written, it is all there is
         if json:
             print_json(result)
         else:
@@ -58,11 +61,10 @@ def fit(
             print(f"wrote {model}")
 
 
-def learn(detector: "Detector", folder: Path, model: Path, resume: bool, allow_collapse: bool) -> None:
+def learn(detector: "Detector", folder: Path, checkpoint: Path, resume: bool, allow_collapse: bool) -> None:
     """Fits, with the state of training kept beside the model."""
     from normscope.training.checkpoint import exists
 
-    checkpoint = model.with_name(model.name + ".checkpoint")
     if resume and not exists(checkpoint):
         say(f"note: there is no {checkpoint} to go on from; training starts anew")
     if exists(checkpoint) and not resume:
