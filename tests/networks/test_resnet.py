@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from normscope.networks.resnet import ResNet
+from normscope.networks.resnet import ResNet, layout
 
 
 def images(n, channels, size, seed=0):
@@ -67,3 +67,22 @@ def test_gradients_reach_every_parameter(size):
     net(images(8, 3, size)).code.square().sum().backward()
     missing = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert missing == []
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_stages_end_in_the_local_map(depth):
+    net = ResNet(3, 8, depth, 32).eval()
+    x = images(2, 3, 32)
+    first, second, last = net.stages(x)
+    assert [tuple(m.shape[1:]) for m in (first, second, last)] == [(8, 16, 16), (16, 8, 8), (32, 4, 4)]
+    assert torch.equal(last, net(x).local)
+
+
+def test_layout_tells_the_quarters_of_the_image_apart():
+    a, b = torch.zeros(1, 2, 4, 4), torch.zeros(1, 2, 4, 4)
+    a[:, 0, :2, :2], b[:, 0, 2:, 2:] = 5.0, 1.0
+    first, second = layout([a, a]), layout([b, a])
+    assert first.shape == (1, 16)
+    assert first.norm() == pytest.approx(2**0.5)  # each map has length 1 whatever its scale
+    assert first[0, 0] == 1
+    assert second[0, 3] == 1

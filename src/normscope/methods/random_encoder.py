@@ -1,11 +1,11 @@
-"""A control: the surprisal of codes from an encoder that was never trained."""
+"""A control: the surprisal of features from an encoder that was never trained."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from normscope.networks.resnet import ResNet
+from normscope.networks.resnet import ResNet, layout
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.training.method import Batches, Method
 
@@ -18,7 +18,7 @@ class Settings:
 
 
 class RandomEncoder(Method):
-    """Control without learning: surprisal (Mahalanobis distance) of the codes of an untrained ResNet."""
+    """Control without learning: surprisal (Mahalanobis distance) of the features of an untrained ResNet."""
 
     settings: Settings
 
@@ -27,7 +27,7 @@ class RandomEncoder(Method):
         self.encoder = ResNet(shape[0], settings.width, settings.depth, shape[-1])
 
     def finish(self, batches: Batches) -> None:
-        self.memory.update(fit_gaussian(torch.cat([self.encoder(images).code for images in batches])))
+        self.memory.update(fit_gaussian(torch.cat([layout(self.encoder.stages(images)) for images in batches])))
 
     def score(self, images: Tensor) -> Tensor:
-        return gaussian(self.encoder(images).code, self.memory)
+        return gaussian(layout(self.encoder.stages(images)), self.memory)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from normscope.networks.resnet import ResNet
+from normscope.networks.resnet import ResNet, layout
 from normscope.objective import Entropy, Information, Separation
 from normscope.objective.critics import contrast, cosine
 from normscope.objective.cross_entropy import norm_margin
@@ -63,9 +63,10 @@ class Surprisal(Method):
 
     Each image enters as two views in four rotations. A view's positive is the other view in the same rotation, so that
     rotated images are negatives (I); codes are kept short (H); unrotated ones are kept longer than rotated ones (CE). A
-    head learns to tell the rotation. The score of an image is the surprisal of its pooled features under a reference
-    fitted to the training images in that rotation, plus −log p(rotation | features); each is put on the scale of the
-    training images and the mean over rotations is taken. `shifts=none` leaves rotations, head and third term out.
+    head learns to tell the rotation. The score of an image is the surprisal of its features (all three stages, averaged
+    over the quarters of the image) under a reference fitted to the training images in that rotation, plus
+    −log p(rotation | features); each is put on the scale of the training images and the mean over rotations is taken.
+    `shifts=none` leaves rotations, head and third term out.
     """
 
     settings: Settings
@@ -73,11 +74,11 @@ class Surprisal(Method):
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         s = settings
-        encoder = ResNet(shape[0], s.width, s.depth, shape[-1])
-        d = encoder.dimension
-        projector = nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, s.code))
         self.turns = 4 if s.shifts == "rotations" else 1
-        self.networks = nn.ModuleDict({"encoder": encoder, "projector": projector, "head": nn.Linear(d, self.turns)})
+        self.encoder = ResNet(shape[0], s.width, s.depth, shape[-1])
+        d = self.encoder.dimension
+        self.projector = nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, s.code))
+        self.head = nn.Linear(d, self.turns)
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp)
         self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
 
@@ -86,13 +87,13 @@ class Surprisal(Method):
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         s = self.settings
-        return {"networks": AdamW(self.networks.parameters(), s.learning_rate, weight_decay=s.weight_decay)}
+        return {"networks": AdamW(self.parameters(), s.learning_rate, weight_decay=s.weight_decay)}
 
     def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         views = [random_view(images, self.recipe) for _ in range(2)]
         x = torch.cat([turned for view in views for turned in self.turned(view)])
-        features = self.networks["encoder"](x.contiguous(memory_format=torch.channels_last)).code
-        z, told = self.networks["projector"](features), self.networks["head"](features)
+        features = self.encoder(x.contiguous(memory_format=torch.channels_last)).code
+        z, told = self.projector(features), self.head(features)
         turn = torch.arange(self.turns, device=x.device).repeat_interleave(len(images)).repeat(2)
         with full_precision(x.device):
             z, told = z.float(), told.float()
@@ -110,10 +111,11 @@ class Surprisal(Method):
         return rotations(images)[: self.turns]
 
     def look(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Features of each rotation, of length 1, [n, turns, d], and the head's doubt −log p(rotation), [n, turns]."""
-        features = [self.networks["encoder"](turned).code for turned in self.turned(images)]
-        told = [self.networks["head"](f).log_softmax(1)[:, turn] for turn, f in enumerate(features)]
-        return F.normalize(torch.stack(features, 1), dim=2), -torch.stack(told, 1)
+        """Features of each rotation, [n, turns, d], and the head's doubt −log p(rotation), [n, turns]."""
+        maps = [self.encoder.stages(turned) for turned in self.turned(images)]
+        told = [self.head(last.mean((2, 3))).log_softmax(1) for *_, last in maps]
+        doubts = [-log_p[:, turn] for turn, log_p in enumerate(told)]
+        return torch.stack([layout(stages) for stages in maps], 1), torch.stack(doubts, 1)
 
     def finish(self, batches: Batches) -> None:
         """Fits a reference for each rotation, puts the parts of the score on one scale, and learns what is where."""
@@ -129,7 +131,7 @@ class Surprisal(Method):
         parts = self.parts(features, doubts, training=True)
         self.memory["mean"], self.memory["deviation"] = parts.mean(0), parts.std(0) + 1e-6
         self.memory["local.mean"], self.memory["local.deviation"] = moments(
-            self.networks["encoder"](images).local for images in batches
+            self.encoder(images).local for images in batches
         )
 
     def parts(self, features: Tensor, doubts: Tensor, training: bool = False) -> Tensor:
@@ -151,7 +153,7 @@ class Surprisal(Method):
 
     def explain(self, images: Tensor) -> Tensor:
         """Mean squared deviation of the local features from what is usual at that place, enlarged to the image."""
-        local = self.networks["encoder"](images).local
+        local = self.encoder(images).local
         strange = ((local - self.memory["local.mean"]) / self.memory["local.deviation"]).square().mean(1, keepdim=True)
         return F.interpolate(strange, images.shape[-2:], mode="bilinear", align_corners=False)[:, 0]
 

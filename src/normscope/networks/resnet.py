@@ -1,7 +1,9 @@
 """A pre-activation ResNet (He et al. 2016) whose width and depth fit the budget of a CPU."""
 
 import math
+from collections.abc import Sequence
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -31,11 +33,24 @@ class ResNet(nn.Module):
             )
         )
         self.norm = nn.BatchNorm2d(4 * width)
-        self.dimension = 4 * width
+        self.dimension, self.depth = 4 * width, depth
 
     def forward(self, x: Tensor) -> Features:
         local = F.relu(self.norm(self.blocks(self.stem(x))))
         return Features(local.mean((2, 3)), local)
+
+    def stages(self, x: Tensor) -> list[Tensor]:
+        """The maps after each of the three stages; the last is the local map."""
+        maps, x = [], self.stem(x)
+        for stage in range(3):
+            x = self.blocks[stage * self.depth : (stage + 1) * self.depth](x)
+            maps.append(x)
+        return [F.relu(x) for x in (*maps[:2], self.norm(maps[2]))]
+
+
+def layout(maps: Sequence[Tensor]) -> Tensor:
+    """What is roughly where: each map averaged over the quarters of the image and scaled to length 1, side by side."""
+    return torch.cat([F.normalize(F.adaptive_avg_pool2d(x, 2).flatten(1), dim=1) for x in maps], 1)
 
 
 class Block(nn.Module):
