@@ -18,7 +18,7 @@ FLOORS = [
     {"methods", "scoring"},
     {"detector", "intake", "card", "calibration", "artifact"},
     {"evaluation"},
-    {"cli", "server", "report", "cluster", "normscope"},
+    {"cli", "server", "report", "cluster", "sklearn", "normscope"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -4,6 +4,7 @@ import torch
 
 from normscope import Detector
 from normscope.methods.random_encoder import RandomEncoder, Settings
+from normscope.networks.resnet import layout
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 28, 28, 3), dtype=np.uint8)
 
@@ -18,13 +19,13 @@ def test_nothing_is_trained():
     assert all(torch.equal(before[name], value) for name, value in method.state_dict().items())
 
 
-def test_score_is_the_surprisal_of_the_codes():
+def test_score_is_the_surprisal_of_the_features():
     """Half the squared Mahalanobis distance, up to a constant; in one direction it is a parabola around the mean."""
     one = Detector("random-encoder", settings={"width": 16}, false_alarm_rate=None).fit(IMAGES).fitted()
     mean, whitener = one.memory["mean"], one.memory["whitener"]
     with torch.inference_mode():
         images = torch.rand(5, 3, 28, 28)
-        codes = one.encoder(images).code
+        codes = layout(one.encoder.stages(images))
         distance = ((codes - mean) @ whitener).square().sum(1)
         scores = one.score(images)
     assert (scores - scores[0]).numpy() == pytest.approx(((distance - distance[0]) / 2).numpy(), rel=1e-4, abs=1e-3)
