@@ -1,5 +1,9 @@
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +80,26 @@ def test_a_worker_that_dies_is_explained():
 
     with pytest.raises(NormscopeError, match="fewer --jobs"), grid.processes(1) as pool:
         pool.submit(os._exit, 1).result()
+
+
+ORPHAN = """
+import os, signal
+from normscope.evaluation.grid import processes
+if __name__ == "__main__":
+    with processes(1) as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_worker_does_not_outlive_a_killed_parent(tmp_path):
+    (tmp_path / "orphan.py").write_text(ORPHAN)
+    parent = subprocess.run([sys.executable, tmp_path / "orphan.py"], capture_output=True, text=True, timeout=120)
+    worker = Path("/proc") / parent.stdout.strip()
+    if not worker.parent.exists():
+        pytest.skip("no /proc to look at")
+    assert parent.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 30
+    while worker.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not worker.exists()

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -40,7 +41,7 @@ def run_all(cells: Sequence[Cell], out: Path, root: Path | None, jobs: int, thre
 @contextmanager
 def processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Workers that end when the caller does: an error or Ctrl-C does not wait for the cells still to come."""
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=ignore_interrupt)
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=depend_on_parent)
     try:
         yield pool
     except BaseException as error:
@@ -53,8 +54,17 @@ def processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def ignore_interrupt() -> None:
+def depend_on_parent() -> None:
+    """Ctrl-C is the parent's to handle; a worker whose parent was killed ends instead of working for nobody."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def kept(out: Path, row: dict[str, JSON]) -> dict[str, JSON]:
