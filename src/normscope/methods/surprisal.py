@@ -119,10 +119,7 @@ class Surprisal(Method):
 
     def finish(self, batches: Batches) -> None:
         """Fits a reference for each rotation, puts the parts of the score on one scale, and learns what is where."""
-        looks = [self.look(images) for images in batches]
-        features, doubts = (torch.cat(parts) for parts in zip(*looks, strict=True))
-        chosen = torch.randperm(len(features))[:MOST_REFERENCES].sort().values
-        features, doubts = features[chosen], doubts[chosen]
+        features, doubts = drawn((self.look(images) for images in batches), MOST_REFERENCES)
         self.memory = {
             f"{turn}.{name}": value
             for turn in range(self.turns)
@@ -177,6 +174,19 @@ def reference_surprisal(kind: str, features: Tensor, memory: Memory, training: b
     if kind == "mixture":
         return mixture(features, memory)
     return neighbours(features, memory["codes"], NEIGHBOURS, leave_out_itself=training)
+
+
+def drawn(looks: Iterable[tuple[Tensor, Tensor]], most: int) -> tuple[Tensor, Tensor]:
+    """At most `most` rows, each as likely as any other to be among them, with no more than that in memory."""
+    features, doubts, lots = torch.empty(0), torch.empty(0), torch.empty(0)
+    for more_features, more_doubts in looks:
+        features = torch.cat([features, more_features]) if len(lots) else more_features
+        doubts = torch.cat([doubts, more_doubts]) if len(lots) else more_doubts
+        lots = torch.cat([lots, torch.rand(len(more_features))])
+        if len(lots) > most:
+            kept = lots.topk(most).indices.sort().values
+            features, doubts, lots = features[kept], doubts[kept], lots[kept]
+    return features, doubts
 
 
 def moments(maps: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
