@@ -80,10 +80,11 @@ def by_method(rows: Sequence[Row]) -> str:
     body = []
     for method in present(rows):
         cells: Cells = {}
-        for row in rows:
-            if row["method"] == method:
-                cells.setdefault((row["dataset"], row["normal"]), []).append(row["metrics"]["auroc"])
-        body.append([f"`{method}`", *(mean_of(cells, column) for column in columns), overall(cells, columns)])
+        own = [row for row in rows if row["method"] == method]
+        for row in own:
+            cells.setdefault((row["dataset"], row["normal"]), []).append(row["metrics"]["auroc"])
+        name = f"`{method}`" + ("" if all(row["health"] == "ok" for row in own) else " (collapsed)")
+        body.append([name, *(mean_of(cells, column) for column in columns), overall(cells, columns)])
     return markdown(["method", *map(title, columns), "mean"], body)
 
 

@@ -104,18 +104,16 @@ def dataset(name: str, root: Path | None) -> Dataset:
 
 @cache
 def commit() -> str | None:
-    """The commit of a source checkout, with a plus if files differ from it; None for an installed package."""
+    """The commit of a source checkout, with a plus if the source differs from it; None for an installed package."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():  # an environment inside somebody else's checkout has that one's commit
         return None
     try:
-        name = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        name = git(root, "rev-parse", "--short", "HEAD")
+        return name + ("+" if git(root, "status", "--porcelain", "--", "src") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
-    return name.stdout.strip() or None
+
+
+def git(root: Path, *arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
