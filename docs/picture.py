@@ -14,13 +14,14 @@ Row = dict[str, object]
 
 def main() -> None:
     detector = load(DEMO / "model.safetensors")
+    trained = detector.card["data"]["trained_on"]
     rows = sorted(detector.score_paths(sorted((DEMO / "mixed").iterdir())), key=lambda row: row["score"])
     count = COLUMNS * ROWS
     shown = [rows[round(index * (len(rows) - 1) / (count - 1))] for index in range(count)]
     width = COLUMNS * (TILE + GAP) + GAP
     picture = Image.new("RGB", (width, 60 + TILE + 60 + ROWS * (TILE + 22)), "white")
     draw, font = ImageDraw.Draw(picture), ImageFont.load_default(15)
-    draw.text((GAP, 12), "learnt from 98 images like these:", INK, font)
+    draw.text((GAP, 12), f"learnt from {trained} images like these:", INK, font)
     for column, path in enumerate(sorted((DEMO / "good").iterdir())[:COLUMNS]):
         paste(picture, path, GAP + column * (TILE + GAP), 40, GREY)
     top = 40 + TILE + 20

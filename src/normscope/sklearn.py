@@ -6,6 +6,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from normscope.detector import Detector
 
@@ -43,7 +44,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score_samples(self, X: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:  # noqa: N803
         """[n], higher is more normal: the detector's score with its sign turned."""
-        self._check_fitted()
+        check_is_fitted(self, "detector_")
         return -self.detector_.score(self._images(X))
 
     def decision_function(self, X: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:  # noqa: N803
@@ -56,8 +57,3 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _images(self, X: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:  # noqa: N803
         return X if self.image_shape is None else np.asarray(X).reshape(len(X), *self.image_shape)
-
-    def _check_fitted(self) -> None:
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(self, "detector_")

@@ -13,9 +13,9 @@ from normscope.networks.features import Features
 class ResNet(nn.Module):
     """Images [n, c, h, w] of any size from 28 to 256 → code [n, 4·width] and local map [n, 4·width, h', w'].
 
-    The first convolution halves the image: at equal time that trained to better codes than more channels or steps at
-    full size. Images larger than 64 pixels are halved again until at most 32 a side are left, so that the cost hardly
-    depends on the size. Three stages of `depth` blocks follow, the second and third at half and a quarter of that.
+    The first convolution halves the image, which leaves time for more steps. Images larger than 64 pixels are halved
+    again until at most 32 a side are left, so that the cost hardly depends on the size. Three stages of `depth` blocks
+    follow, the second and third at half and a quarter of that.
     """
 
     def __init__(self, channels: int = 3, width: int = 16, depth: int = 1, size: int = 32) -> None:

@@ -1,7 +1,6 @@
 """Where tensors live and how exact the arithmetic of training is."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import torch
 
@@ -35,8 +34,6 @@ def reduced_precision(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, torch.bfloat16) if gains_from_bfloat16(device) else nullcontext()
 
 
-@contextmanager
-def full_precision(device: torch.device) -> Iterator[None]:
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """Float32 inside an autocast: for critics and losses, whose small differences bfloat16 would round away."""
-    with torch.autocast(device.type, enabled=False):
-        yield
+    return torch.autocast(device.type, enabled=False)
