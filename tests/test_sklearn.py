@@ -7,10 +7,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from normscope import Detector
 from normscope.datasets import digits
-from normscope.datasets.one_class import one_class
 from normscope.sklearn import AnomalyDetector
 
-TASK = one_class(digits.load(), 0)
+TASK = digits.load().task(0)
 X, NEW = TASK.train_images, TASK.test_images
 
 

@@ -110,12 +110,17 @@ class Detector:
         checkpoint: str | Path | None = None,
         resume: bool = False,
         watch: Callable[[loop.Progress], None] = lambda progress: None,
+        look: Callable[[loop.Progress], None] | None = None,
+        look_every: int = 1,
         watch_reading: Callable[[int, int], None] = lambda done, of: None,
     ) -> Self:
         """Learns from normal images. Fitting again forgets what was learnt before.
 
         With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result.
         The file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
+
+        `watch` is told of every step. `look` is called after every `look_every` epochs, when this detector scores as if
+        training had ended there; neither its result nor its time has any influence on the training.
         """
         self.method, self.calibration, self.card = None, None, None
         began = time.perf_counter()
@@ -134,8 +139,11 @@ class Detector:
             resume=resume,
             facts=self.facts(training),
         )
+        if look_every < 1:
+            raise SettingError(f"look_every is {look_every}; give a whole number of epochs from 1 on")
+        seen = loop.Look(look_every, self.shown_to(look)) if look else None
         try:
-            health, steps = loop.fit(method, training, plan, watch)
+            health, steps = loop.fit(method, training, plan, watch, seen)
             if health != "ok" and not allow_collapse:
                 raise TrainingError(f"{health}; or keep the model as it is with --allow-collapse")
         except TrainingError:
@@ -148,6 +156,18 @@ class Detector:
         self.card = self.make_card(normal, training, len(skipped), health, steps, time.perf_counter() - began)
         return self
 
+    def shown_to(self, look: Callable[[loop.Progress], None]) -> Callable[[Method, loop.Progress], None]:
+        """Lets `look` use this detector with the method it is shown, and only then."""
+
+        def show(method: Method, progress: loop.Progress) -> None:
+            self.method = method
+            try:
+                look(progress)
+            finally:
+                self.method = None
+
+        return show
+
     def score(self, images: Images) -> npt.NDArray[np.float64]:
         """[n], higher is more anomalous. Files that cannot be read raise; `score_paths` gives them a row instead."""
         return self.score_store(self.read(images))
@@ -159,6 +179,18 @@ class Detector:
     def predict(self, images: Images) -> npt.NDArray[np.bool_]:
         """[n]: whether each image is anomalous at the false-alarm rate."""
         return self.calibrated().anomalous(self.score(images))
+
+    def codes(self, images: Images) -> npt.NDArray[np.float64]:
+        """[n, d]: what the method knows each image by."""
+        return np.concatenate([code.double().cpu().numpy() for code in self.each_code(self.read(images))])
+
+    def each_code(self, pixels: Store) -> Iterator[torch.Tensor]:
+        for batch in InOrder(pixels, BATCH, self.device):
+            with torch.inference_mode():
+                code = self.fitted().code(batch)
+            if code is None:
+                raise SettingError(f"the method {self.name} has no codes; use another")
+            yield code
 
     def explain(self, images: Images) -> npt.NDArray[np.float64]:
         """Heat maps [n, h, w]: higher where the image is more surprising. At the size of the images if these are
@@ -202,12 +234,21 @@ class Detector:
 
     def save(self, path: str | Path) -> str:
         """Writes the model file, whole or not at all; returns its SHA-256."""
+        return artifact.save(path, self.tensors(), cast(dict[str, JSON], self.card))
+
+    def scoring_by(self, settings: Mapping[str, object]) -> Detector:
+        """A detector with the same weights and other settings, e.g. another score; scores alone, not calibrated."""
+        tensors = self.tensors()
+        assert self.card is not None
+        changed = to_json(build(type(self.settings), {**to_json(self.settings), **settings}))
+        return from_parts(tensors, {**self.card, "settings": changed, "calibration": None}, str(self.device))
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What the model file holds beside the card."""
         method = self.fitted()
         tensors = {f"weights.{name}": value for name, value in method.state_dict().items()}
         tensors |= {f"memory.{name}": value for name, value in method.memory.items()}
-        if self.calibration:
-            tensors |= self.calibration.pack()[0]
-        return artifact.save(path, tensors, cast(dict[str, JSON], self.card))
+        return tensors | (self.calibration.pack()[0] if self.calibration else {})
 
     def fitted(self) -> Method:
         if self.method is None:

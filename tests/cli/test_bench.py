@@ -5,7 +5,7 @@ import pytest
 from normscope.evaluation import protocol
 
 KEYS = {"dataset", "method", "settings", "normal", "seed", "metrics", "seconds", "images_per_second"}
-KEYS |= {"version", "commit", "device", "health", "error"}
+KEYS |= {"version", "commit", "device", "health", "error", "intervals", "protocol", "data"}
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_processes_give_the_same_rows(bench, tmp_path):
 
 def test_a_cell_that_fails_is_a_row_and_is_tried_again(bench, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(protocol, "one_class", lambda data, normal: 1 / normal)
+        patch.setattr(protocol, "measure", lambda cell, data: 1 / 0)
         code, out, err = bench()
         assert code == 3
         assert "class 0 seed 0: ZeroDivisionError: division by zero" in out
@@ -82,10 +82,10 @@ def test_wrong_options(refused, tmp_path, monkeypatch):
     assert "is missing" in line("mnist", **{"data-root": str(tmp_path)})
     assert "no method 'nothing'" in line(methods="nothing")
     assert "no method ''" in line(methods="")
-    assert "no class 10; there are classes 0 to 9" in line(classes="0,10")
-    assert "no class -1" in line(classes="-1")
-    assert "classes is 'one'; give all, or numbers" in line(classes="one")
-    assert "classes is ''" in line(classes="")
+    assert "no class '10'; give all, numbers from 0 to 9, or names" in line(classes="0,10")
+    assert "no class '-1'" in line(classes="-1")
+    assert "no class 'one'" in line(classes="one")
+    assert "no class ''" in line(classes="")
     assert "not a budget" in line(budget="soon")
     assert "no setting 'kk'" in line(set="kk=3")
     assert "nowhere does not exist" in line(out=str(tmp_path / "nowhere" / "r"))

@@ -1,4 +1,5 @@
 import json
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from normscope.errors import DatasetError, NormscopeError
+from normscope.errors import DatasetError
 from normscope.evaluation import grid, results
 from normscope.evaluation.protocol import Cell
 
@@ -60,35 +61,39 @@ def test_threads_are_shared_among_processes(monkeypatch):
     assert [grid.threads_for(jobs) for jobs in (1, 3, 8, 20)] == [8, 2, 1, 1]
 
 
-def start_long_work_and_interrupt() -> None:
-    with grid.processes(1) as pool:
-        for _ in range(10):
-            pool.submit(time.sleep, 30)
-        time.sleep(1)
+def start_long_work_and_interrupt(tmp_path) -> None:
+    cells = [Cell("digits", "surprisal", normal, 0, 60.0, {}) for normal in range(4)]
+    for _ in grid.run_all([CELLS[0], *cells], tmp_path / "r", None, 2, 1):
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_does_not_wait_for_the_cells_still_to_come():
+def test_an_interrupt_does_not_wait_for_the_cells_still_to_come(tmp_path):
     began = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        start_long_work_and_interrupt()
-    assert time.perf_counter() - began < 25
+        start_long_work_and_interrupt(tmp_path)
+    assert time.perf_counter() - began < 50
+    assert len(results.read(tmp_path / "r")) == 1
 
 
-def test_a_worker_that_dies_is_explained():
-    import os
-
-    with pytest.raises(NormscopeError, match="fewer --jobs"), grid.processes(1) as pool:
-        pool.submit(os._exit, 1).result()
+def test_a_worker_that_dies_is_an_error_of_its_cell_and_of_no_other(tmp_path):
+    long = Cell("digits", "surprisal", 0, 0, 60.0, {})
+    rows = grid.run_all([long, *CELLS], tmp_path / "r", None, 2, 1)
+    found = [next(rows)]
+    for worker in multiprocessing.active_children():
+        worker.kill()
+        worker.join()
+    found += rows
+    assert {one["method"]: one["error"] for one in found}["surprisal"].startswith("the worker died (killed by SIGKILL")
+    assert [one["error"] for one in found if one["method"] == "knn"] == [None] * 4
+    assert grid.missing([long, *CELLS], tmp_path / "r") == [long]
 
 
 ORPHAN = """
 import os, signal
-from normscope.evaluation.grid import processes
+from normscope.evaluation.grid import Worker
 if __name__ == "__main__":
-    with processes(1) as pool:
-        print(pool.submit(os.getpid).result(), flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
+    print(Worker().process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 

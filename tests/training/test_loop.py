@@ -291,3 +291,31 @@ def test_nothing_is_written_without_a_checkpoint(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(checkpoint, "save", lambda *_: pytest.fail("saved"))
     run(Weight())
+
+
+def test_looking_shows_the_method_as_if_training_had_ended_and_changes_nothing():
+    alone, watched = Weight(Phase("train", 6)), Weight(Phase("train", 6))
+    seen = []
+
+    def show(method, progress):
+        torch.rand(3)
+        assert not method.training
+        assert len(method.finished) == 1
+        seen.append((progress.epoch, progress.step, method.weight.item()))
+        with torch.no_grad():
+            method.weight.zero_()  # whatever is done to what is shown stays there
+
+    fit(alone, PIXELS, Plan())
+    fit(watched, PIXELS, Plan(), look=loop.Look(2, show))
+    assert [(epoch, step) for epoch, step, _ in seen] == [(2, 4), (4, 8), (6, 12)]
+    assert watched.weight.item() == alone.weight.item() == seen[-1][2]
+    assert watched.finished == alone.finished
+
+
+def test_the_time_of_looking_is_not_the_budgets(clock):
+    def method():
+        return Weight(Phase("train", 1000), during=lambda step: clock.spend(1.0))
+
+    plan = Plan(budget=100.0)
+    alone = fit(method(), PIXELS, plan)
+    assert fit(method(), PIXELS, plan, look=loop.Look(1, lambda *_: clock.spend(50.0))) == alone

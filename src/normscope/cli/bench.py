@@ -1,5 +1,6 @@
 """`normscope bench`: one class normal, all others anomalies, for every method, class and seed asked for."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +20,19 @@ from normscope.errors import SettingError
 
 
 def bench(
-    dataset: Annotated[str, typer.Argument(help="digits, mnist, fashion-mnist or cifar10.")],
+    dataset: Annotated[str, typer.Argument(help="One of `normscope datasets`.")],
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")],
     out: Annotated[Path, typer.Option(help="File to which one JSON line is appended for each finished cell.")],
-    classes: Annotated[str, typer.Option(help="all, or classes separated by commas, each normal in its turn.")] = "all",
+    classes: Annotated[str, typer.Option(help="all, or numbers or names separated by commas, each normal in its turn.")] = "all",
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 1,
     budget: Annotated[str, typer.Option(help="Time to train each cell.")] = "2m",
+    epochs: Annotated[int | None, typer.Option(help="At most so many epochs.", min=1)] = None,
+    every: Annotated[
+        int | None, typer.Option(help="Keep the curve of AUROC and losses, a point after so many epochs.", min=1)
+    ] = None,
+    test_images: Annotated[
+        int | None, typer.Option(help="Score only so many test images, drawn at random and the same for all.", min=2)
+    ] = None,
     set_: Annotated[list[str], typer.Option("--set", help="A setting of every method named, key=value.")] = [],  # noqa: B006
     data_root: Annotated[Path | None, typer.Option(envvar="NORMSCOPE_DATA", help="Where the data sets lie.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; the processor's threads are shared among them.", min=1)] = 1,
@@ -42,12 +50,22 @@ def bench(
         from normscope.settings import parse, to_json
         from normscope.training.budget import seconds
 
-        count = len(load(dataset, data_root).class_names)
+        class_names = load(dataset, data_root).class_names
         cells = [
-            Cell(dataset, method, normal, seed, seconds(budget), to_json(parse(settings_of(method), set_)))
+            Cell(
+                dataset,
+                method,
+                normal,
+                seed,
+                seconds(budget),
+                to_json(parse(settings_of(method), set_)),
+                epochs,
+                every,
+                test_images,
+            )
             for method in names(methods)
             for seed in range(seeds)
-            for normal in chosen(classes, count)
+            for normal in chosen(classes, class_names)
         ]
         todo = missing(cells, out)
         say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo)} already in {out}")
@@ -69,13 +87,16 @@ def names(methods: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in methods.split(",")))
 
 
-def chosen(classes: str, count: int) -> list[int]:
+def chosen(classes: str, class_names: Sequence[str]) -> list[int]:
+    """Each once, in order; a class is given by its number or by its name."""
     if classes == "all":
-        return list(range(count))
-    try:
-        numbers = [int(text) for text in classes.split(",")]
-    except ValueError:
-        raise SettingError(f"classes is {classes!r}; give all, or numbers such as 0,1") from None
-    if bad := [number for number in numbers if not 0 <= number < count]:
-        raise SettingError(f"no class {bad[0]}; there are classes 0 to {count - 1}")
-    return list(dict.fromkeys(numbers))
+        return list(range(len(class_names)))
+    return list(dict.fromkeys(number(word.strip(), class_names) for word in classes.split(",")))
+
+
+def number(word: str, class_names: Sequence[str]) -> int:
+    if word.isdecimal() and int(word) < len(class_names):
+        return int(word)
+    if word in class_names:
+        return class_names.index(word)
+    raise SettingError(f"no class {word!r}; give all, numbers from 0 to {len(class_names) - 1}, or names")

@@ -6,10 +6,10 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from normscope.datasets.dataset import Dataset
+from normscope.datasets.task import Benchmark
 from normscope.errors import SettingError
 
-__all__ = ["Dataset", "load", "names"]
+__all__ = ["Benchmark", "load", "names"]
 
 
 def names() -> list[str]:
@@ -18,11 +18,11 @@ def names() -> list[str]:
     return sorted(name.replace("_", "-") for name in modules if hasattr(_module(name), "load"))
 
 
-def load(name: str, root: Path | str | None = None) -> Dataset:
+def load(name: str, root: Path | str | None = None) -> Benchmark:
     """The data set called `name`, its files checked, from the folder `root` or else from NORMSCOPE_DATA."""
     if name not in names():
         raise SettingError(f"no data set {name!r}; choose from {', '.join(names())}")
-    load_files: Callable[[Path | None], Dataset] = _module(name.replace("-", "_")).load
+    load_files: Callable[[Path | None], Benchmark] = _module(name.replace("-", "_")).load
     return load_files(None if root is None else Path(root))
 
 

@@ -1,4 +1,4 @@
-"""What every `load` of this package returns."""
+"""Labelled images in arrays, and one-versus-rest: one class is normal, every other one is an anomaly."""
 
 import hashlib
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from normscope.errors import DatasetError
+from normscope.datasets.task import Labels, Task
+from normscope.errors import DatasetError, SettingError
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,17 @@ class Dataset:
                 raise DatasetError(f"{self.name} has {len(images)} {part} images but {len(labels)} {part} labels")
             if labels.size and not 0 <= labels.min() <= labels.max() < len(self.class_names):
                 raise DatasetError(f"{self.name} has {part} labels outside 0 to {len(self.class_names) - 1}")
+
+    def task(self, normal: int) -> Task:
+        """The training images of class `normal` alone, and every test image."""
+        check_class(self.name, normal, len(self.class_names))
+        train_images = self.train_images[self.train_labels == normal]
+        return Task(train_images, self.test_images, Labels(self.test_labels != normal))
+
+
+def check_class(name: str, normal: int, classes: int) -> None:
+    if not 0 <= normal < classes:
+        raise SettingError(f"no class {normal} in {name}; choose from 0 to {classes - 1}")
 
 
 def fingerprint(*arrays: NDArray[np.uint8] | NDArray[np.int64]) -> str:

@@ -14,13 +14,13 @@ IsAnomaly = NDArray[np.bool_] | NDArray[np.integer]
 
 def auroc(scores: Scores, is_anomaly: IsAnomaly) -> float:
     """Area under the ROC curve: how often an anomaly outscores a normal image, ties counting half."""
-    _check(scores, is_anomaly)
+    check(scores, is_anomaly)
     return float(roc_auc_score(is_anomaly, scores))
 
 
 def auprc(scores: Scores, is_anomaly: IsAnomaly) -> float:
     """Area under the precision-recall curve as average precision, without interpolation; chance is the anomaly rate."""
-    _check(scores, is_anomaly)
+    check(scores, is_anomaly)
     return float(average_precision_score(is_anomaly, scores))
 
 
@@ -29,12 +29,12 @@ def fpr95(scores: Scores, is_anomaly: IsAnomaly) -> float:
 
     At the highest threshold that flags at least 95 %, without interpolation; lower is better.
     """
-    _check(scores, is_anomaly)
+    check(scores, is_anomaly)
     false_positive_rate, true_positive_rate, _ = roc_curve(is_anomaly, scores, drop_intermediate=False)
     return float(false_positive_rate[true_positive_rate >= 0.95].min())
 
 
-def _check(scores: Scores, is_anomaly: IsAnomaly) -> None:
+def check(scores: Scores, is_anomaly: IsAnomaly) -> None:
     if scores.ndim != 1 or scores.shape != is_anomaly.shape:
         raise ValueError(f"scores {scores.shape} and is_anomaly {is_anomaly.shape} must be one vector each, as long")
     if not np.isfinite(scores).all():

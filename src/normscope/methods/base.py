@@ -82,9 +82,12 @@ class Base(Method):
         update(optimizers["encoder"], loss)
         return {**record, "spread": spread(z)}
 
+    def code(self, images: Tensor) -> Tensor:
+        return self.encoder(images).code
+
     def score(self, images: Tensor) -> Tensor:
         """Algorithm 2, or one of the two scores it replaces."""
         if self.settings.score == "ori":
-            return norm(self.encoder(images).code, self.scale)
+            return norm(self.code(images), self.scale)
         pairs = 1 if self.settings.score == "rand" else self.settings.score_pairs
-        return pair(lambda x: self.encoder(x).code, images, self.recipe, self.scale, pairs, self.settings.score_seed)
+        return pair(self.code, images, self.recipe, self.scale, pairs, self.settings.score_seed)

@@ -91,6 +91,9 @@ class Extension(Method):
         update(optimizers["networks"], loss)
         return {**record, "spread": spread(g)}
 
+    def code(self, images: Tensor) -> Tensor:
+        return self.encode(images)[0]
+
     def score(self, images: Tensor) -> Tensor:
         """Algorithm 5."""
         return norm_with_local(*self.encode(images), self.scale)

@@ -1,5 +1,6 @@
 """The loop that trains every method: phases, steps, budget, checkpoints, health; the last step's weights, always."""
 
+import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -43,8 +44,19 @@ class Progress(NamedTuple):
     phase: str
     step: int
     steps: int | None
+    epoch: int  # how many are complete
     seconds: float
     record: Mapping[str, float]
+
+
+class Look(NamedTuple):
+    """Somebody who wants to see, after every so many epochs, what the method would be if training ended there.
+
+    What is shown is a copy, so that looking cannot change the training; its time is not the budget's.
+    """
+
+    every: int
+    show: Callable[[Method, Progress], None]
 
 
 class Outcome(NamedTuple):
@@ -74,17 +86,27 @@ class State(TypedDict):
     averages: dict[str, float]
 
 
-def fit(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None] = lambda _: None) -> Outcome:
+def fit(
+    method: Method,
+    pixels: Pixels,
+    plan: Plan,
+    watch: Callable[[Progress], None] = lambda _: None,
+    look: Look | None = None,
+) -> Outcome:
     """Trains, then lets the method fit its closed-form part."""
     method.to(plan.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    outcome = train(method, pixels, plan, watch)
-    method.eval()
-    with seeded(plan.seed, FINISH), torch.no_grad():
-        method.finish(InOrder(pixels, 256, plan.device))
+    outcome = train(method, pixels, plan, watch, look)
+    finish(method, pixels, plan)
     return outcome
 
 
-def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None]) -> Outcome:
+def finish(method: Method, pixels: Pixels, plan: Plan) -> None:
+    method.eval()
+    with seeded(plan.seed, FINISH), torch.no_grad():
+        method.finish(InOrder(pixels, 256, plan.device))
+
+
+def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None], look: Look | None) -> Outcome:
     place, health = Place(), Health()
     saved = saved_state(plan)
     if saved:
@@ -106,7 +128,7 @@ def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress]
             else:
                 place = Place(phase=number, before=place.before + place.step)
             method.train()
-            run_phase(method, phases[number], optimizers, pixels, plan, place, health, watch, stop)
+            run_phase(method, phases[number], optimizers, pixels, plan, place, health, watch, look, stop)
         if stop.requested:  # after the last step, too late for it to notice
             raise KeyboardInterrupt
     steps = place.before + place.step
@@ -128,6 +150,7 @@ def run_phase(
     place: Place,
     health: Health,
     watch: Callable[[Progress], None],
+    look: Look | None,
     stop: Stop,
 ) -> None:
     batch_size = method.settings.batch_size
@@ -155,12 +178,21 @@ def run_phase(
         place.seconds += durations[-1]
         if place.steps is None and allowed is not None:
             place.steps = fixed_steps(place, durations, allowed, most)
-        watch(Progress(phase.name, place.step, place.steps, place.seconds, record))
+        now = Progress(phase.name, place.step, place.steps, place.step // per_epoch, place.seconds, record)
+        watch(now)
+        if look and place.step % (look.every * per_epoch) == 0:
+            show(method, pixels, plan, look, now)
         if stop.requested:
             keep.now()
             raise KeyboardInterrupt
         keep.if_due()
     keep.now()
+
+
+def show(method: Method, pixels: Pixels, plan: Plan, look: Look, now: Progress) -> None:
+    seen = copy.deepcopy(method)
+    finish(seen, pixels, plan)
+    look.show(seen, now)
 
 
 def share_of_budget(method: Method, phase: Phase, plan: Plan) -> float | None:

@@ -73,6 +73,10 @@ class Method(nn.Module):
         """[n], higher is more anomalous; each image alone, in eval mode."""
         raise NotImplementedError
 
+    def code(self, images: Tensor) -> Tensor | None:
+        """[n, d], what the method knows an image by; None if it has no such thing."""
+        return None
+
     def explain(self, images: Tensor) -> Tensor | None:
         """[n, h, w], where the image is surprising; None if the method cannot say."""
         return None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from normscope.datasets.dataset import Dataset
-from normscope.datasets.one_class import OneClass, one_class
+from normscope.datasets.task import Task
 from normscope.errors import SettingError
 
 
@@ -17,18 +17,26 @@ def numbered() -> Dataset:
 
 
 def test_training_holds_the_normal_class_alone_and_the_test_part_is_whole():
-    split = one_class(numbered(), normal=1)
+    split = numbered().task(normal=1)
     assert split.train_images.ravel().tolist() == [1, 4, 7, 10]
     assert split.test_images.ravel().tolist() == [100, 101, 102, 103, 104, 105]
-    assert split.test_is_anomaly.tolist() == [True, False, True, True, False, True]
-    assert split.test_is_anomaly.dtype == np.bool_
+    assert split.test_labels.look().tolist() == [True, False, True, True, False, True]
+    assert split.test_labels.look().dtype == np.bool_
+
+
+def test_looking_at_labels_is_counted():
+    labels = numbered().task(normal=0).test_labels
+    assert labels.looks == 0
+    labels.look()
+    assert labels.looks == 1
 
 
 def test_no_label_goes_with_the_training_part():
-    assert [f.name for f in dataclasses.fields(OneClass)] == ["train_images", "test_images", "test_is_anomaly"]
+    names = [f.name for f in dataclasses.fields(Task)]
+    assert names == ["train_images", "test_images", "test_labels", "test_masks"]
 
 
 @pytest.mark.parametrize("normal", [-1, 3])
 def test_an_unknown_class_is_refused(normal):
     with pytest.raises(SettingError, match=f"no class {normal} in numbered; choose from 0 to 2"):
-        one_class(numbered(), normal)
+        numbered().task(normal)
