@@ -13,7 +13,7 @@ def folder(tmp_path) -> Path:
     """Six files of four images; image j of file i is (10·i + j, 100, 200) all over, but for one pixel, of class j."""
     folder = tmp_path / "cifar-10-batches-bin"
     folder.mkdir()
-    for i, name in enumerate(cifar10.MD5):
+    for i, name in enumerate(cifar10.FILES):
         planes = np.empty((4, 3, 32, 32), np.uint8)
         planes[:] = np.array([0, 100, 200])[None, :, None, None]
         planes[:, 0] = 10 * i + np.arange(4)[:, None, None]
@@ -37,8 +37,8 @@ def test_files_become_colour_images_in_order(folder):
 def test_checksums_are_verified(folder, monkeypatch):
     with pytest.raises(DatasetError, match=r"data_batch_1.bin .* expected MD5 5dd7.*kriz"):
         cifar10.load(folder.parent)
-    md5 = {name: hashlib.md5((folder / name).read_bytes()).hexdigest() for name in cifar10.MD5}
-    monkeypatch.setattr(cifar10, "MD5", md5)
+    md5 = {name: hashlib.md5((folder / name).read_bytes()).hexdigest() for name in cifar10.FILES}
+    monkeypatch.setattr(cifar10, "PUBLISHED", cifar10.PUBLISHED._replace(files=md5))
     assert len(cifar10.load(folder.parent).test_labels) == 4
 
 

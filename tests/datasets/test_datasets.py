@@ -7,11 +7,24 @@ from normscope.errors import DatasetError, SettingError
 
 
 def test_names_are_the_modules_that_load():
-    assert {"digits", "mnist", "fashion-mnist", "cifar10"} <= set(datasets.names())
-    assert not {"idx", "dataset", "published", "one-class"} & set(datasets.names())
+    expected = ["cifar10", "cifar100", "digits", "fashion-mnist", "folder", "imagenet", "mnist", "mvtec"]
+    assert datasets.names() == expected
 
 
-@pytest.mark.parametrize("name", ["fashion-mnist", "mnist", "cifar10"])
+@pytest.mark.parametrize("name", datasets.names())
+def test_each_says_what_it_is_made_of(name):
+    source = datasets.about(name)
+    assert source.name == name
+    assert datasets.summary(name).endswith(".")
+    assert source.home
+    for download in source.downloads:
+        assert download.files
+        assert all(source.files[file] for file in download.files)
+        assert len(download.md5) == 32
+    assert bool(source.downloads) + bool(source.by_hand) == (1 if source.files else 0)
+
+
+@pytest.mark.parametrize("name", ["fashion-mnist", "mnist", "cifar10", "cifar100", "imagenet", "mvtec", "folder"])
 def test_files_are_looked_for_under_the_root_or_else_the_environment(name, tmp_path, monkeypatch):
     monkeypatch.delenv("NORMSCOPE_DATA", raising=False)
     with pytest.raises(DatasetError, match="set NORMSCOPE_DATA"):

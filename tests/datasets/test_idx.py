@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import os
 import struct
 from pathlib import Path
 
@@ -56,20 +57,30 @@ def test_packed_and_plain_files_are_read_alike(module, folder, arrays):
 
 def test_the_right_checksum_passes_however_the_file_was_packed(module, folder, arrays, monkeypatch):
     md5 = {name: hashlib.md5(idx(array)).hexdigest() for name, array in zip(FILES, arrays, strict=True)}
-    monkeypatch.setattr(module, "MD5", md5)
+    monkeypatch.setattr(module, "PUBLISHED", module.PUBLISHED._replace(files=md5))
     (folder / f"{FILES[0]}.gz").write_bytes(gzip.compress(idx(arrays[0]), compresslevel=1, mtime=1))
     assert len(module.load(folder.parent).train_images) == 20
 
 
 def test_another_file_of_the_same_format_is_refused(module, folder):
-    with pytest.raises(DatasetError, match=f"train-images-idx3-ubyte.gz .* expected MD5 .* {module.HOME}") as error:
+    with pytest.raises(
+        DatasetError, match=f"train-images-idx3-ubyte.gz .* expected MD5 .* {module.PUBLISHED.home}"
+    ) as error:
         module.load(folder.parent)
     assert "\n" not in str(error.value)
 
 
 def test_a_missing_file_is_named_with_its_publisher(module, folder):
     (folder / "t10k-labels-idx1-ubyte.gz").unlink()
-    with pytest.raises(DatasetError, match=f"t10k-labels-idx1-ubyte .*is missing.*{module.HOME}"):
+    with pytest.raises(DatasetError, match=f"t10k-labels-idx1-ubyte .*is missing.*{module.PUBLISHED.home}"):
+        module.load(folder.parent, verify=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs")
+def test_a_file_that_is_no_regular_file_is_refused(module, folder):
+    (folder / "t10k-labels-idx1-ubyte.gz").unlink()
+    os.mkfifo(folder / "t10k-labels-idx1-ubyte")
+    with pytest.raises(DatasetError, match="t10k-labels-idx1-ubyte is not a regular file; expected the file published"):
         module.load(folder.parent, verify=False)
 
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import typer
 
-from normscope.cli import bench, demo, doctor, fit, info, methods, score
+from normscope.cli import bench, compare, datasets, demo, doctor, fit, info, methods, score, table
 from normscope.cli.output import WRONG_USE, complain, say
 
 app = typer.Typer(
@@ -16,7 +16,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (demo.demo, fit.fit, score.score, doctor.doctor, info.info, methods.methods, bench.bench):
+for verb in (
+    demo.demo,
+    fit.fit,
+    score.score,
+    doctor.doctor,
+    info.info,
+    methods.methods,
+    datasets.datasets,
+    bench.bench,
+    table.table,
+    compare.compare,
+):
     app.command()(verb)
 
 # What the parser raises for a wrong argument; where typer keeps it has changed with its versions.

@@ -23,7 +23,7 @@ def bench(
     dataset: Annotated[str, typer.Argument(help="One of `normscope datasets`.")],
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")],
     out: Annotated[Path, typer.Option(help="File to which one JSON line is appended for each finished cell.")],
-    classes: Annotated[str, typer.Option(help="all, or numbers or names separated by commas, each normal in its turn.")] = "all",
+    classes: Annotated[str, typer.Option(help="all, or numbers or names, each normal in its turn.")] = "all",
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 1,
     budget: Annotated[str, typer.Option(help="Time to train each cell.")] = "2m",
     epochs: Annotated[int | None, typer.Option(help="At most so many epochs.", min=1)] = None,
@@ -50,7 +50,7 @@ def bench(
         from normscope.settings import parse, to_json
         from normscope.training.budget import seconds
 
-        class_names = load(dataset, data_root).class_names
+        data = load(dataset, data_root)
         cells = [
             Cell(
                 dataset,
@@ -65,9 +65,9 @@ def bench(
             )
             for method in names(methods)
             for seed in range(seeds)
-            for normal in chosen(classes, class_names)
+            for normal in chosen(classes, data.class_names)
         ]
-        todo = missing(cells, out)
+        todo = missing(cells, out, data.sha256)
         say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo)} already in {out}")
         failed = 0
         for row in run_all(cells, out, data_root, jobs, threads or threads_for(jobs)):

@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from normscope.datasets.dataset import Dataset, fingerprint
-from normscope.datasets.published import data_folder, read_published
+from normscope.datasets.published import Download, Published, data_folder, read_published
 from normscope.errors import DatasetError
 
-HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-MD5 = {
+FILES = {
     "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
     "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
@@ -19,23 +18,34 @@ MD5 = {
     "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
     "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
 }
+PUBLISHED = Published(
+    name="cifar10",
+    home="https://www.cs.toronto.edu/~kriz/cifar.html",
+    folder="cifar-10-batches-bin",
+    files=FILES,
+    downloads=(
+        Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", tuple(FILES)
+        ),
+    ),
+)
 ROW = 1 + 3 * 32 * 32  # the label, then the red, the green and the blue plane
 
 
 def load(root: Path | None = None, *, verify: bool = True) -> Dataset:
     """Read the six .bin files in `root`/cifar-10-batches-bin; `verify=False` skips their MD5s."""
-    folder = data_folder(root, "cifar-10-batches-bin")
-    *train, test = (_rows(folder / file, md5, verify) for file, md5 in MD5.items())
+    folder = data_folder(root, PUBLISHED.folder)
+    *train, test = (_rows(folder / file, verify) for file in PUBLISHED.files)
     train_images, train_labels = _split(np.concatenate(train))
     test_images, test_labels = _split(test)
     sha256 = fingerprint(train_images, train_labels, test_images, test_labels)
     return Dataset("cifar10", train_images, train_labels, test_images, test_labels, CLASS_NAMES, sha256)
 
 
-def _rows(path: Path, md5: str, verify: bool) -> NDArray[np.uint8]:
-    content = read_published(path, md5, HOME, verify)
+def _rows(path: Path, verify: bool) -> NDArray[np.uint8]:
+    content = read_published(path, PUBLISHED, verify)
     if not content or len(content) % ROW:
-        raise DatasetError(f"{path} has {len(content)} bytes, expected rows of {ROW} as published at {HOME}")
+        raise DatasetError(f"{path} has {len(content)} bytes, expected rows of {ROW} as published at {PUBLISHED.home}")
     return np.frombuffer(content, np.uint8).reshape(-1, ROW)
 
 

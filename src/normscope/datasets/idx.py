@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from normscope.datasets.dataset import Dataset, fingerprint
-from normscope.datasets.published import read_published
+from normscope.datasets.published import Download, Published, data_folder, read_published
 from normscope.errors import DatasetError
 
 UNSIGNED_BYTE = 8
@@ -29,17 +29,21 @@ def parse_idx(content: bytes, path: Path, dimensions: int) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()
 
 
-def load_idx(
-    name: str, folder: Path, md5: Mapping[str, str], home: str, class_names: tuple[str, ...], verify: bool
-) -> Dataset:
-    """The four files of an MNIST-like data set in `folder`, each plain or as .gz; `md5` maps their plain names."""
+def packed_files(server: str, md5: Mapping[str, str]) -> tuple[Download, ...]:
+    """The downloads of idx files, each packed alone; `md5` maps their plain names to the MD5s of the .gz files."""
+    return tuple(Download(f"{server}/{file}.gz", packed, (file,)) for file, packed in md5.items())
+
+
+def load_idx(source: Published, class_names: tuple[str, ...], root: Path | None, verify: bool) -> Dataset:
+    """The four files of an MNIST-like data set, each plain or as .gz."""
+    folder = data_folder(root, source.folder)
 
     def read(file: str, dimensions: int) -> NDArray[np.uint8]:
-        return parse_idx(read_published(folder / file, md5[file], home, verify), folder / file, dimensions)
+        return parse_idx(read_published(folder / file, source, verify), folder / file, dimensions)
 
     train_images = read("train-images-idx3-ubyte", 3)
     train_labels = read("train-labels-idx1-ubyte", 1).astype(np.int64)
     test_images = read("t10k-images-idx3-ubyte", 3)
     test_labels = read("t10k-labels-idx1-ubyte", 1).astype(np.int64)
     sha256 = fingerprint(train_images, train_labels, test_images, test_labels)
-    return Dataset(name, train_images, train_labels, test_images, test_labels, class_names, sha256)
+    return Dataset(source.name, train_images, train_labels, test_images, test_labels, class_names, sha256)

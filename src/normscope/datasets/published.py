@@ -4,11 +4,33 @@ import gzip
 import hashlib
 import os
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from normscope.errors import DatasetError
 
 DATA_ROOT_VARIABLE = "NORMSCOPE_DATA"
+
+
+class Download(NamedTuple):
+    """A file on the publisher's server: one file of the data set as .gz, or several as .tar.gz."""
+
+    url: str
+    md5: str  # of what is there, still packed
+    files: tuple[str, ...]  # those of `Published.files` that it holds
+
+
+class Published(NamedTuple):
+    """What a data set is made of, and where that comes from."""
+
+    name: str
+    home: str
+    folder: str  # under the data root
+    files: Mapping[str, str | None]  # in that folder, patterns where there are many → MD5 once unpacked, if known
+    downloads: tuple[Download, ...] = ()
+    by_hand: str = ""  # how to get the files where there is no download
+    instead: "Published | None" = None  # another form of the same data, read where this one is not there
 
 
 def data_folder(root: Path | None, folder: str) -> Path:
@@ -18,27 +40,43 @@ def data_folder(root: Path | None, folder: str) -> Path:
     return Path(root if root is not None else os.environ[DATA_ROOT_VARIABLE]) / folder
 
 
-def read_published(path: Path, md5: str, home: str, verify: bool = True) -> bytes:
-    """The content of `path`, or of `path`.gz unpacked, whose MD5 must be the published one.
+def missing(source: Published, root: Path | None) -> list[str]:
+    """What is not there of a data set's files, plain or as .gz; no file is opened."""
+    if not source.files:
+        return []
+    folder = data_folder(root, source.folder)
+    lacking = [file for file in source.files if not any(folder.glob(file)) and not any(folder.glob(f"{file}.gz"))]
+    if lacking and source.instead and not missing(source.instead, root):
+        return []
+    return lacking
+
+
+def read_published(path: Path, source: Published, verify: bool = True) -> bytes:
+    """The content of `path`, or of `path`.gz unpacked, whose MD5 must be the published one where that is known.
 
     The MD5 is of the unpacked content, so that a file which somebody packed again still passes.
     """
     packed = path.with_name(path.name + ".gz")
-    found = packed if packed.is_file() else path
     try:
+        found = packed if packed.is_file() else path
+        if found.exists() and not found.is_file():  # opening a FIFO would wait for a writer
+            raise DatasetError(f"{found} is not a regular file; expected the file published at {source.home}")
         content = gzip.decompress(found.read_bytes()) if found is packed else found.read_bytes()
     except FileNotFoundError:
-        raise DatasetError(f"{path} (or {packed.name}) is missing; expected the file published at {home}") from None
+        get = f"; `normscope datasets fetch {source.name}` downloads it" if source.downloads else ""
+        raise DatasetError(
+            f"{path} (or {packed.name}) is missing; expected the file published at {source.home}{get}"
+        ) from None
     except (OSError, EOFError, zlib.error) as error:
-        raise DatasetError(f"{found} cannot be read ({error}); expected the file published at {home}") from error
+        raise DatasetError(f"{found} cannot be read ({error}); expected the file published at {source.home}") from error
     if verify:
-        _check(found, content, md5, home)
+        _check(found, content, source.files[path.name], source.home)
     return content
 
 
-def _check(path: Path, content: bytes, md5: str, home: str) -> None:
+def _check(path: Path, content: bytes, md5: str | None, home: str) -> None:
     actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if actual != md5:
+    if md5 is not None and actual != md5:
         raise DatasetError(
             f"{path} has {len(content)} bytes with MD5 {actual}, expected MD5 {md5} as published at {home}"
         )

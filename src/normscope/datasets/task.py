@@ -32,7 +32,7 @@ class Task:
     train_images: Images
     test_images: Images
     test_labels: Labels
-    test_masks: Sequence[Path | None] | None = None  # a picture, above 127 where anomalous; None: no such pixel
+    test_masks: Sequence[Path | None] | None = None  # pictures, above 127 where anomalous; None: not known, or normal
 
 
 class Benchmark(Protocol):

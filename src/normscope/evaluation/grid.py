@@ -18,12 +18,14 @@ from normscope.settings import JSON
 Row = dict[str, JSON]
 
 
-def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """The cells that have no row without an error yet."""
+def missing(cells: Sequence[Cell], out: Path, data: str | None = None) -> list[Cell]:
+    """The cells that have no row without an error yet; rows of other data than those with the checksum are refused."""
     try:
-        done = {cell_of(row) for row in results.read(out) if row["error"] is None}
+        done = {cell_of(row): row for row in results.read(out) if row["error"] is None}
     except KeyError as error:
         raise DatasetError(f"{out} has a row without {error}; give a file that `normscope bench` wrote") from None
+    if data and any(done[cell.key()].get("data", data) != data for cell in cells if cell.key() in done):
+        raise DatasetError(f"{out} has these cells from other images of {cells[0].dataset}; write to another file")
     return [cell for cell in cells if cell.key() not in done]
 
 

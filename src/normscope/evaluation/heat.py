@@ -20,14 +20,21 @@ SIDE = 256
 ANOMALOUS = 127
 
 
-def heat_metrics(detector: Detector, images: Images, masks: Sequence[Path | None]) -> dict[str, float]:
-    """`pixel_auroc` and `pro`; nothing from a method that cannot say where an image is surprising."""
+def heat_metrics(
+    detector: Detector, images: Images, masks: Sequence[Path | None], is_anomaly: NDArray[np.bool_]
+) -> dict[str, float]:
+    """`pixel_auroc` and `pro`; nothing from a method that cannot say where an image is surprising.
+
+    Anomalies without a mask are left out: where they are anomalous is not known.
+    """
+    known = np.array([mask is not None for mask in masks]) | ~is_anomaly
+    shown = images[known] if isinstance(images, np.ndarray) else [images[i] for i in np.flatnonzero(known)]
     try:
-        maps = torch.from_numpy(detector.explain(images)).float()
+        maps = torch.from_numpy(detector.explain(shown)).float()
     except SettingError:
         return {}
     maps = F.interpolate(maps[:, None], (SIDE, SIDE), mode="bilinear", align_corners=False)[:, 0]
-    where = np.stack([read_mask(mask) for mask in masks])
+    where = np.stack([read_mask(masks[i]) for i in np.flatnonzero(known)])
     return {"pixel_auroc": pixel_auroc(maps.numpy(), where), "pro": pro(maps.numpy(), where)}
 
 

@@ -114,7 +114,7 @@ def measure(cell: Cell, data: Benchmark) -> dict[str, JSON]:
     labels = task.test_labels.look()
     found = metrics(scores, labels[chosen])
     if task.test_masks is not None:
-        found |= heat_metrics(detector, test_images, [task.test_masks[i] for i in chosen])
+        found |= heat_metrics(detector, test_images, [task.test_masks[i] for i in chosen], labels[chosen])
     assert detector.card is not None
     return {
         "metrics": {name: round(value, 6) for name, value in found.items()},

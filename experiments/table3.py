@@ -1,0 +1,45 @@
+"""Table 3 of the paper: every method on every class of every data set that lies under the data root.
+
+The paper's models keep its settings but for the encoder, which is made for a GPU.
+"""
+
+import statistics
+
+from normscope import datasets
+from normscope.errors import DatasetError
+from normscope.evaluation.experiment import read_options
+from normscope.evaluation.figures import COLOURS, PROPER, panels, save
+from normscope.methods import method_names
+
+SMALL = {"base": {"encoder": "tiny"}, "extension": {"encoder": "tiny"}}
+TASKS = ("mnist", "fashion-mnist", "cifar10", "cifar100")
+
+
+def present(name: str) -> bool:
+    try:
+        return bool(datasets.load(name))
+    except DatasetError:
+        return False
+
+
+every = [
+    f"{name}:{','.join(str(n) for n in range(20 if name == 'cifar100' else 10))}" for name in TASKS if present(name)
+]
+options = read_options(__doc__, "results/table3.jsonl", "docs/table3.png", tasks=every)
+methods = ("surprisal", "knn") if options.quick else method_names()
+rows = options.rows([cell for method in methods for cell in options.cells(method, SMALL.get(method, {}))])
+names = list(dict.fromkeys(dataset for dataset, _ in options.tasks))
+figure, axes = panels([PROPER.get(name, name) for name in names], height=0.6 + 0.35 * len(methods))
+for axis, name in zip(axes, names, strict=True):
+    own = {
+        method: [100 * row["metrics"]["auroc"] for row in rows if (row["dataset"], row["method"]) == (name, method)]
+        for method in methods
+    }
+    ranked = sorted((method for method in methods if own[method]), key=lambda method: statistics.mean(own[method]))
+    for place, method in enumerate(ranked):
+        axis.plot(own[method], [place] * len(own[method]), "o", color=COLOURS[0], alpha=0.35, markersize=4)
+        axis.plot(statistics.mean(own[method]), place, "D", color=COLOURS[1])
+    axis.set_yticks(range(len(ranked)), ranked)
+    axis.axvline(50, color="#999999", linewidth=0.8, linestyle=(0, (4, 3)))
+    axis.set(xlim=(0, 100), xlabel="AUROC in % (diamond: mean of classes)")
+save(figure, options.picture)
