@@ -16,6 +16,7 @@ class Data(TypedDict):
     images: int
     trained_on: int
     skipped: int
+    anomalies: int
     grey: bool
     sha256: str
 

@@ -31,11 +31,11 @@ from normscope.images import store
 from normscope.images.folder import printable
 from normscope.images.store import Store
 from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, common_size, gather, passed_over, split
-from normscope.methods import find, settings_of
+from normscope.methods import find, method_names, settings_of
 from normscope.settings import JSON, build, to_json
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
-from normscope.training.batches import InOrder
+from normscope.training.batches import InOrder, to_float
 from normscope.training.budget import seconds as budget_seconds
 from normscope.training.device import choose_device
 from normscope.training.method import Method, MethodSettings
@@ -106,6 +106,7 @@ class Detector:
         self,
         images: Images,
         *,
+        anomalies: Images | None = None,
         allow_collapse: bool = False,
         checkpoint: str | Path | None = None,
         resume: bool = False,
@@ -115,6 +116,8 @@ class Detector:
         watch_reading: Callable[[int, int], None] = lambda done, of: None,
     ) -> Self:
         """Learns from normal images. Fitting again forgets what was learnt before.
+
+        `anomalies` are images known to be bad, for a method that makes use of them.
 
         With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result.
         The file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
@@ -128,8 +131,10 @@ class Detector:
         check_worth_learning(normal)
         training, held = split(normal, self.false_alarm_rate, np.random.default_rng((self.seed, SPLIT)))
         shape = (3, normal.size, normal.size)
+        known = self.gather_anomalies(anomalies, normal.size)
         with seeded(self.seed, INITIALISE):
             method = find(self.name)(self.settings, shape)
+        method.anomalies = to_float(known[:], self.device) if known else None
         plan = loop.Plan(
             seed=self.seed,
             epochs=self.epochs,
@@ -137,7 +142,7 @@ class Detector:
             device=self.device,
             checkpoint=Path(checkpoint) if checkpoint else None,
             resume=resume,
-            facts=self.facts(training),
+            facts=self.facts(training, known),
         )
         if look_every < 1:
             raise SettingError(f"look_every is {look_every}; give a whole number of epochs from 1 on")
@@ -150,11 +155,23 @@ class Detector:
             if plan.checkpoint:  # going on from there would fail again
                 checkpoints.remove(plan.checkpoint)
             raise
+        method.anomalies = None
         self.method = method
         if held is not None and self.false_alarm_rate is not None:
             self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
-        self.card = self.make_card(normal, training, len(skipped), health, steps, time.perf_counter() - began)
+        self.card = self.make_card(normal, training, known, len(skipped), health, steps, time.perf_counter() - began)
         return self
+
+    def gather_anomalies(self, anomalies: Images | None, size: int) -> Store | None:
+        if anomalies is None:
+            return None
+        if not find(self.name).takes_anomalies:
+            takers = [name for name in method_names() if find(name).takes_anomalies]
+            raise SettingError(
+                f"the method {self.name} learns from normal images alone; leave the anomalies out, or use one of "
+                f"{', '.join(takers)}"
+            )
+        return gather(anomalies, size)[0]
 
     def shown_to(self, look: Callable[[loop.Progress], None]) -> Callable[[Method, loop.Progress], None]:
         """Lets `look` use this detector with the method it is shown, and only then."""
@@ -278,7 +295,7 @@ class Detector:
                 scores.append(method.score(batch).double().cpu().numpy())
         return np.concatenate(scores)
 
-    def facts(self, training: Store) -> dict[str, JSON]:
+    def facts(self, training: Store, anomalies: Store | None) -> dict[str, JSON]:
         """What identifies a run: a checkpoint of one is of no use to another."""
         return {
             "method": self.name,
@@ -288,12 +305,22 @@ class Detector:
             "budget": self.budget,
             "size": training.size,
             "training images": training.sha256,
+            "anomalies": anomalies.sha256 if anomalies else None,
             "normscope": __version__,
             "torch": torch.__version__,
             "device": str(self.device),
         }
 
-    def make_card(self, normal: Store, training: Store, skipped: int, health: str, steps: int, took: float) -> Card:
+    def make_card(
+        self,
+        normal: Store,
+        training: Store,
+        known: Store | None,
+        skipped: int,
+        health: str,
+        steps: int,
+        took: float,
+    ) -> Card:
         """What the model file says of itself."""
         return {
             "method": self.name,
@@ -304,6 +331,7 @@ class Detector:
                 "images": len(normal),
                 "trained_on": len(training),
                 "skipped": skipped,
+                "anomalies": len(known) if known else 0,
                 "grey": normal.grey,
                 "sha256": normal.sha256,
             },

@@ -23,6 +23,9 @@ def fit(
     budget: Annotated[str | None, typer.Option(help="Train at most this long: 90s, 5m, 1h.  [default: 5m]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Train this many epochs; with --budget, what ends first.")] = None,
     size: Annotated[str, typer.Option(help="Side in pixels to which images are squashed, 28 to 256.")] = "auto",
+    anomalies: Annotated[
+        Path | None, typer.Option(help="Folder of images known to be bad, for a method that makes use of them.")
+    ] = None,
     false_alarm_rate: Annotated[float, typer.Option(help="Share of normal images that may be flagged.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Governs everything that is random.", min=0)] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
@@ -50,7 +53,7 @@ def fit(
             device=device,
         )
         checkpoint = model.with_name(model.name + ".checkpoint")
-        learn(detector, folder, checkpoint, resume, allow_collapse)
+        learn(detector, folder, anomalies, checkpoint, resume, allow_collapse)
         result = {"model": str(model), "sha256": detector.save(model), **findings(detector, folder)}
         remove(checkpoint)  # only now: until the model is written, it is all there is
         if json:
@@ -61,7 +64,9 @@ def fit(
             print(f"wrote {model}")
 
 
-def learn(detector: "Detector", folder: Path, checkpoint: Path, resume: bool, allow_collapse: bool) -> None:
+def learn(
+    detector: "Detector", folder: Path, anomalies: Path | None, checkpoint: Path, resume: bool, allow_collapse: bool
+) -> None:
     """Fits, with the state of training kept beside the model."""
     from normscope.training.checkpoint import exists
 
@@ -73,6 +78,7 @@ def learn(detector: "Detector", folder: Path, checkpoint: Path, resume: bool, al
         with bars() as show:
             detector.fit(
                 folder,
+                anomalies=anomalies,
                 allow_collapse=allow_collapse,
                 checkpoint=checkpoint,
                 resume=resume,

@@ -27,14 +27,14 @@ def heat_metrics(
 
     Anomalies without a mask are left out: where they are anomalous is not known.
     """
-    known = np.array([mask is not None for mask in masks]) | ~is_anomaly
-    shown = images[known] if isinstance(images, np.ndarray) else [images[i] for i in np.flatnonzero(known)]
+    known = [i for i, mask in enumerate(masks) if mask is not None or not is_anomaly[i]]
+    shown = images[known] if isinstance(images, np.ndarray) else [images[i] for i in known]
     try:
         maps = torch.from_numpy(detector.explain(shown)).float()
     except SettingError:
         return {}
     maps = F.interpolate(maps[:, None], (SIDE, SIDE), mode="bilinear", align_corners=False)[:, 0]
-    where = np.stack([read_mask(masks[i]) for i in np.flatnonzero(known)])
+    where = np.stack([read_mask(masks[i]) for i in known])
     return {"pixel_auroc": pixel_auroc(maps.numpy(), where), "pro": pro(maps.numpy(), where)}
 
 

@@ -45,15 +45,18 @@ class Method(nn.Module):
     """One anomaly detector for square images of `shape` (channels, height, width), float [n, c, h, w] in [-1, 1].
 
     `memory` holds what `finish` fitted in closed form; it is saved beside the weights, and unlike them may take any
-    shape. Everything random is drawn from torch's global generator, which the caller seeds.
+    shape. `anomalies` are labelled ones, float [m, c, h, w] like images, given only while a method trains that
+    `takes_anomalies`. Everything random is drawn from torch's global generator, which the caller seeds.
     """
 
+    takes_anomalies: ClassVar[bool] = False
     settings: MethodSettings
 
     def __init__(self, settings: MethodSettings, shape: tuple[int, int, int]) -> None:
         super().__init__()
         self.settings, self.shape = settings, shape
         self.memory: dict[str, Tensor] = {}
+        self.anomalies: Tensor | None = None
 
     def phases(self) -> Sequence[Phase]:
         """In order; none if there is nothing to train."""
