@@ -106,7 +106,7 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"method": "nothing"}, "no method 'nothing'; choose from base"),
+            ({"method": "nothing"}, "no method 'nothing'; choose from .*base"),
             ({"method": ""}, "no method ''"),
             ({"settings": {"kk": 1}}, "no setting 'kk'; did you mean 'k'"),
             ({"settings": {"k": "many"}}, "setting 'k' cannot be 'many'; give a whole number"),
@@ -408,3 +408,66 @@ def test_the_public_names():
     assert issubclass(NotFittedError, NormscopeError)
     with pytest.raises(AttributeError, match="nothing"):
         _ = normscope.nothing
+
+
+class TestLooking:
+    def test_it_scores_as_if_training_had_ended_there(self):
+        images, seen = textures(24), []
+        detector = Detector("surprisal", settings={"width": 16}, epochs=2, false_alarm_rate=None)
+        detector.fit(images, allow_collapse=True, look=lambda p: seen.append((p.epoch, detector.score(images[:3]))))
+        assert [epoch for epoch, _ in seen] == [1, 2]
+        assert (seen[-1][1] == detector.score(images[:3])).all()
+        assert not np.array_equal(seen[0][1], seen[1][1])
+
+    def test_a_look_that_fails_leaves_nothing_fitted(self):
+        def fails(progress):
+            raise ValueError("not today")
+
+        detector = Detector("surprisal", settings={"width": 16}, epochs=2)
+        with pytest.raises(ValueError, match="not today"):
+            detector.fit(textures(24), allow_collapse=True, look=fails)
+        with pytest.raises(NotFittedError):
+            detector.score(textures(1))
+
+    def test_how_often_is_checked(self):
+        with pytest.raises(SettingError, match="look_every is 0"):
+            Detector("knn").fit(textures(24), look=lambda p: None, look_every=0)
+
+
+class TestCodes:
+    def test_a_code_for_each_image(self):
+        detector = Detector("base", settings={"encoder": "tiny"}, epochs=1, false_alarm_rate=None)
+        detector.fit(textures(16), allow_collapse=True)
+        codes = detector.codes(textures(3))
+        assert codes.shape == (3, 128)
+        assert codes.dtype == np.float64
+        squared = (codes**2).sum(1)
+        assert np.allclose(-20 * np.tanh(squared / 128 / 20), detector.score(textures(3)), rtol=1e-4)
+
+    def test_a_method_without_says_so(self, fitted):
+        with pytest.raises(SettingError, match="the method knn has no codes"):
+            fitted.codes(textures(1))
+
+
+class TestScoringBy:
+    def test_the_same_weights_another_score(self):
+        detector = Detector("base", settings={"encoder": "tiny"}, epochs=1)
+        detector.fit(textures(24), allow_collapse=True)
+        images = textures(3)
+        first, second = (detector.scoring_by({"score": "rand", "score_seed": seed}).score(images) for seed in (0, 1))
+        assert not np.array_equal(first, second)
+        again = detector.scoring_by({"score": "ori"})
+        assert (again.score(images) == detector.score(images)).all()
+        with pytest.raises(NotFittedError, match="without held-out images"):
+            again.predict(images)
+
+    def test_wrong_settings_are_named(self, fitted):
+        with pytest.raises(SettingError, match="no setting 'score'"):
+            fitted.scoring_by({"score": "mc"})
+
+
+class TestAnomalies:
+    def test_a_method_that_learns_from_normal_images_alone_says_so(self, tmp_path):
+        write(tmp_path / "bad", textures(3))
+        with pytest.raises(SettingError, match="the method knn learns from normal images alone"):
+            Detector("knn").fit(textures(24), anomalies=tmp_path / "bad")

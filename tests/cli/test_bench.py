@@ -42,6 +42,58 @@ def test_another_setting_seed_or_budget_is_another_cell(bench):
     assert bench("--seeds", "2", classes="0").err.startswith("2 cells, 1 already")
 
 
+def test_classes_can_be_named(run, tmp_path):
+    code, out, _ = run("bench", "digits", "--methods", "knn", "--classes", "3, 4,three", "--out", tmp_path / "r")
+    assert (code, out) == (2, "")
+    code, out, _ = run("bench", "digits", "--methods", "knn", "--classes", "3, 4", "--out", tmp_path / "r")
+    assert code == 0
+    assert [line.split()[3] for line in out.splitlines()] == ["3", "4"]
+
+
+def test_the_curve_and_a_part_of_the_test_images_are_asked_for(bench, tmp_path):
+    code, out, _ = bench(
+        "--json",
+        "--epochs",
+        "2",
+        "--every",
+        "1",
+        "--test-images",
+        "100",
+        "--set",
+        "width=16",
+        methods="surprisal",
+        classes="1",
+    )
+    row = json.loads(out)
+    assert code == 0
+    assert (row["epochs"], row["every"], row["test_images"]) == (2, 1, 100)
+    assert [point["epoch"] for point in row["curve"]] == [1, 2]
+
+
+def test_killed_in_the_middle_it_ends_with_the_same_cells(tmp_path):
+    import os
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    out = tmp_path / "r"
+    command = [sys.executable, "-c", "from normscope.cli import main; main()", "bench", "digits", "--methods", "knn"]
+    command += ["--classes", "all", "--out", str(out), "--jobs", "2", "--threads", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (out.exists() and out.read_bytes().count(b"\n") >= 2) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = out.read_text().splitlines()
+    assert 2 <= len(kept) < 10
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    lines = out.read_text().splitlines()
+    assert lines[: len(kept)] == kept
+    assert sorted(json.loads(line)["normal"] for line in lines) == list(range(10))
+
+
 def test_what_is_named_twice_is_measured_once(bench):
     code, out, err = bench(methods="knn, knn", classes="1,1")
     assert code == 0

@@ -56,6 +56,13 @@ def test_rows_of_something_else_are_named(tmp_path):
         grid.missing(CELLS, tmp_path / "r")
 
 
+def test_the_same_cells_of_other_images_are_refused(tmp_path):
+    results.append(tmp_path / "r", {**row(CELLS[0]), "data": "abc"})
+    assert grid.missing(CELLS, tmp_path / "r", "abc") == CELLS[1:]
+    with pytest.raises(DatasetError, match="from other images of digits; write to another file"):
+        grid.missing(CELLS, tmp_path / "r", "abd")
+
+
 def test_threads_are_shared_among_processes(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert [grid.threads_for(jobs) for jobs in (1, 3, 8, 20)] == [8, 2, 1, 1]

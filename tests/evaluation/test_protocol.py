@@ -29,7 +29,17 @@ def test_a_row_finds_its_cell_again_after_json():
 
 
 @pytest.mark.parametrize(
-    "change", [{"dataset": "mnist"}, {"method": "pca"}, {"normal": 4}, {"seed": 1}, {"budget": 61.0}, {"settings": {}}]
+    "change",
+    [
+        {"dataset": "mnist"},
+        {"method": "pca"},
+        {"normal": 4},
+        {"seed": 1},
+        {"budget": 61.0},
+        {"settings": {}},
+        {"epochs": 3},
+        {"every": 1},
+    ],
 )
 def test_whatever_differs_makes_another_cell(change):
     assert replace(CELL, **change).key() != CELL.key()
@@ -49,7 +59,70 @@ def test_a_row_says_what_was_measured_and_with_what():
     assert (row["version"], row["torch"], row["threads"]) == (normscope.__version__, torch.__version__, 1)
     assert (row["health"], row["steps"]) == ("ok", 0)
     assert row["data"] == digits.load().sha256
+    low, high = row["intervals"]["auroc"]
+    assert low < row["metrics"]["auroc"] < high
     json.dumps(row, allow_nan=False)
+
+
+def test_a_row_carries_what_shows_that_nothing_leaked():
+    data = digits.load()
+    found = run(CELL, None, 1)["protocol"]
+    assert found["looks_at_test_labels_before_the_scores"] == 0
+    assert found["eval_mode"] is True
+    assert (found["trained_on"], found["held_out"]) == ((data.train_labels == 3).sum(), 0)
+    assert len(found["training_sha256"]) == 64
+
+
+def test_a_method_that_peeks_is_seen(monkeypatch):
+    """The count is of what really happened, not a promise."""
+    task = digits.load().task(3)
+
+    class Peeking:
+        name, class_names, sha256 = "digits", tuple("0123456789"), ""
+
+        def task(self, normal):
+            return task
+
+    fit = protocol.Detector.fit
+
+    def peeks(self, images, **options):
+        task.test_labels.look()
+        return fit(self, images, **options)
+
+    monkeypatch.setattr(protocol.Detector, "fit", peeks)
+    assert measure(CELL, Peeking())["protocol"]["looks_at_test_labels_before_the_scores"] == 1
+
+
+def test_a_part_of_the_test_images_is_another_cell_and_is_scored_alone():
+    whole, some = run(CELL, None, 1), run(replace(CELL, test_images=100), None, 1)
+    assert replace(CELL, test_images=100).key() != CELL.key()
+    assert some["images_per_second"] > 0
+    assert some["metrics"] != whole["metrics"]
+    assert some["metrics"]["auroc"] == pytest.approx(whole["metrics"]["auroc"], abs=0.05)
+    assert some["intervals"]["auroc"][0] < whole["intervals"]["auroc"][0]  # fewer images, less certain
+
+
+def test_masks_give_figures_for_the_heat_maps(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for part, count in (("train/good", 12), ("test/good", 3), ("test/spot", 3)):
+        (tmp_path / part).mkdir(parents=True)
+        for number in range(count):
+            image = rng.integers(100, 130, (32, 32), dtype=np.uint8)
+            if part == "test/spot":
+                image[4:14, 4:14] = 255
+            Image.fromarray(image).save(tmp_path / part / f"{number}.png")
+    (tmp_path / "ground_truth" / "spot").mkdir(parents=True)
+    mask = np.zeros((32, 32), np.uint8)
+    mask[4:14, 4:14] = 255
+    for number in range(3):
+        Image.fromarray(mask).save(tmp_path / "ground_truth" / "spot" / f"{number}_mask.png")
+    cell = Cell("folder", "surprisal", 0, 0, None, {}, epochs=1)
+    row = run(cell, tmp_path, 1)
+    assert row["error"] is None
+    assert row["metrics"]["pixel_auroc"] > 0.7
+    assert 0 < row["metrics"]["pro"] <= 1
 
 
 def test_training_sees_the_whole_normal_class_and_no_label(monkeypatch):
