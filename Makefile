@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell sed -n 's/^torch==/torch==/p' requirements.lock)
 
-.PHONY: demo test test-slow check format tables clean
+.PHONY: demo test test-slow check format results-tables clean
 
 demo: $(VENV)/installed
 	$(BIN)/normscope demo
@@ -37,7 +37,7 @@ $(VENV)/installed-dev: $(VENV)/torch pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[dev]"
 	touch $@ $(VENV)/installed
 
-tables: $(VENV)/installed-dev
+results-tables: $(VENV)/installed-dev
 	$(BIN)/python docs/tables.py
 
 clean:
