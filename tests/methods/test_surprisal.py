@@ -5,7 +5,7 @@ from PIL import Image
 
 from normscope import Detector
 from normscope.methods import settings_of
-from normscope.methods.surprisal import Surprisal, drawn
+from normscope.methods.surprisal import Surprisal
 from normscope.settings import build
 
 
@@ -88,18 +88,3 @@ def test_size_and_colour_reach_the_score():
     assert one.score(image) == pytest.approx(one.score(np.repeat(image[..., None], 3, -1)))
     enlarged = np.array(Image.fromarray(image[0]).resize((56, 56), Image.Resampling.NEAREST))[None]
     assert one.score(enlarged)[0] < one.score(np.rot90(image, 1, (1, 2)).copy())[0]
-
-
-def test_references_are_drawn_evenly_and_stay_together():
-    torch.manual_seed(0)
-    counts = torch.zeros(40)
-    for _ in range(400):
-        rows = torch.arange(40.0).reshape(8, 5)
-        values, same = drawn(((row[:, None], row[:, None]) for row in rows), 10)
-        assert torch.equal(values, same)
-        assert len(values) == 10
-        assert torch.equal(values, values.sort(0).values)
-        counts[values[:, 0].long()] += 1
-    assert (counts - 100).abs().max() < 4.5 * (400 * 0.25 * 0.75) ** 0.5  # each is one of the ten with a chance of 1/4
-    few, _ = drawn([(torch.ones(3, 2), torch.ones(3))], 10)
-    assert len(few) == 3

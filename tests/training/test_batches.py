@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from normscope.errors import SettingError
-from normscope.training.batches import InOrder, shuffled, steps_per_epoch, to_float
+from normscope.training.batches import InOrder, drawn, shuffled, steps_per_epoch, to_float
+from normscope.training.randomness import seeded
 
 CPU = torch.device("cpu")
 
@@ -70,3 +71,17 @@ def test_in_order_yields_every_image_once_and_can_be_gone_through_again():
     assert [len(batch) for batch in images] == [2, 2, 1]
     for _ in range(2):
         assert torch.cat(list(images))[:, 0, 0, 0].tolist() == pytest.approx([-1, -0.6, -0.2, 0.2, 0.6])
+
+
+def test_drawn_rows_are_as_many_as_wanted_in_order_and_every_one_as_likely():
+    batches = [torch.arange(start, start + 10) for start in range(0, 50, 10)]
+    assert drawn(batches, 50).tolist() == list(range(50))
+    counts = torch.zeros(50)
+    with seeded(0):
+        for _ in range(400):
+            rows = drawn(batches, 20)
+            assert rows.tolist() == sorted(set(rows.tolist()))
+            assert len(rows) == 20
+            counts[rows] += 1
+    # 400 draws of 20 in 50: 160 of each, with a standard deviation of 9.8.
+    assert (counts - 160).abs().max() < 4.5 * 9.8

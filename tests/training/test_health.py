@@ -3,9 +3,9 @@ from math import inf, nan
 import pytest
 
 from normscope.errors import TrainingError
-from normscope.training.health import ADVICE, LEAST_INFORMATION, LEAST_SPREAD, Health
+from normscope.training.health import LEAST_INFORMATION, LEAST_SPREAD, TOO_MUCH_ENTROPY, Health
 
-ALIVE = {"loss": 3.0, "information": 1.0, "spread": 0.5}
+ALIVE = {"loss": 3.0, "information": 1.0, "spread": 0.5, "beta": 1.0}
 
 
 def after(*records):
@@ -18,7 +18,7 @@ def after(*records):
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_a_value_that_is_not_finite_is_named_with_its_step_and_images(value):
     with pytest.raises(TrainingError) as error:
-        Health().watch({"loss": 1.0, "entropy": value}, 17, [4, 8, 15, 16, 23, 42])
+        Health().watch({"loss": 1.0, "beta": 1.0, "entropy": value}, 17, [4, 8, 15, 16, 23, 42])
     assert str(error.value) == (
         f"entropy became {value} at step 17 (batch of images 4, 8, 15, 16, 23, …); "
         "try a smaller learning_rate or a smaller beta"
@@ -32,17 +32,23 @@ def test_a_small_batch_is_named_whole():
 
 def test_codes_that_are_all_the_same_are_a_collapse():
     verdict = after({**ALIVE, "spread": LEAST_SPREAD / 2}).verdict()
-    assert verdict == f"collapsed: the codes of all images are the same (spread 5.0e-04); {ADVICE}"
+    assert verdict == f"collapsed: the codes of all images are the same (spread 5.0e-04); {TOO_MUCH_ENTROPY}"
 
 
 def test_codes_that_say_nothing_are_a_collapse():
     verdict = after({**ALIVE, "information": LEAST_INFORMATION / 2}).verdict()
-    assert verdict == f"collapsed: the codes say nothing of the image (information 0.010 nats); {ADVICE}"
+    assert verdict == f"collapsed: the codes say nothing of the image (information 0.010 nats); {TOO_MUCH_ENTROPY}"
     assert after({**ALIVE, "information": -4.0}).verdict().startswith("collapsed")
 
 
 def test_the_advice_names_what_can_be_set():
-    assert all(setting in ADVICE for setting in ("beta=auto", "beta_ramp=0.5", "smaller beta"))
+    assert all(setting in TOO_MUCH_ENTROPY for setting in ("beta=auto", "beta_ramp=0.5", "smaller beta"))
+
+
+def test_a_method_without_beta_is_not_told_to_change_it():
+    assert after({"loss": 1.0, "spread": 0.0}).verdict().endswith("try a smaller learning_rate or fewer epochs")
+    with pytest.raises(TrainingError, match=r"try a smaller learning_rate$"):
+        Health().watch({"loss": nan}, 0, [1])
 
 
 def test_what_is_alive_or_not_recorded_is_ok():

@@ -18,6 +18,7 @@ from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
 from normscope.scoring.neighbours import neighbours
 from normscope.scoring.surprisal import Memory, fit_gaussian, fit_mixture, gaussian, mixture
+from normscope.training.batches import drawn
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
 from normscope.training.trade_off import Beta, TradeOff, spread, update
@@ -119,7 +120,9 @@ class Surprisal(Method):
 
     def finish(self, batches: Batches) -> None:
         """Fits a reference for each rotation, puts the parts of the score on one scale, and learns what is where."""
-        features, doubts = drawn((self.look(images) for images in batches), MOST_REFERENCES)
+        looks = (torch.cat([features, doubts[..., None]], 2) for features, doubts in map(self.look, batches))
+        seen = drawn(looks, MOST_REFERENCES)
+        features, doubts = seen[..., :-1], seen[..., -1]
         self.memory = {
             f"{turn}.{name}": value
             for turn in range(self.turns)
@@ -174,19 +177,6 @@ def reference_surprisal(kind: str, features: Tensor, memory: Memory, training: b
     if kind == "mixture":
         return mixture(features, memory)
     return neighbours(features, memory["codes"], NEIGHBOURS, leave_out_itself=training)
-
-
-def drawn(looks: Iterable[tuple[Tensor, Tensor]], most: int) -> tuple[Tensor, Tensor]:
-    """At most `most` rows, each as likely as any other to be among them, with no more than that in memory."""
-    features, doubts, lots = torch.empty(0), torch.empty(0), torch.empty(0)
-    for more_features, more_doubts in looks:
-        features = torch.cat([features, more_features]) if len(lots) else more_features
-        doubts = torch.cat([doubts, more_doubts]) if len(lots) else more_doubts
-        lots = torch.cat([lots, torch.rand(len(more_features))])
-        if len(lots) > most:
-            kept = lots.topk(most).indices.sort().values
-            features, doubts, lots = features[kept], doubts[kept], lots[kept]
-    return features, doubts
 
 
 def moments(maps: Iterable[Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """uint8 pixels in store → float images on the device, a batch at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -50,3 +50,15 @@ def shuffled(n: int, batch_size: int, step: int, *key: int) -> Iterator[np.ndarr
         for place in range(step % per_epoch, per_epoch):
             yield np.sort(order[place * batch_size : (place + 1) * batch_size])
             step += 1
+
+
+def drawn(batches: Iterable[Tensor], most: int) -> Tensor:
+    """At most `most` rows of all batches, each as likely as any other, in order; little more is ever in memory."""
+    kept, lots = torch.empty(0), torch.empty(0)
+    for rows in batches:
+        kept = torch.cat([kept, rows]) if len(lots) else rows
+        lots = torch.cat([lots, torch.rand(len(rows))])
+        if len(lots) > most:
+            chosen = lots.topk(most).indices.sort().values
+            kept, lots = kept[chosen.to(kept.device)], lots[chosen]
+    return kept

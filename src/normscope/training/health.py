@@ -9,7 +9,7 @@ LEAST_INFORMATION = 0.02  # nats gained over a critic that knows nothing
 LEAST_SPREAD = 1e-3  # standard deviation of a code's entries over a batch
 MEMORY = 0.95
 
-ADVICE = "the entropy term outweighs the information; try a smaller beta, beta=auto or beta_ramp=0.5"
+TOO_MUCH_ENTROPY = "the entropy term outweighs the information; try a smaller beta, beta=auto or beta_ramp=0.5"
 
 
 class Health:
@@ -25,15 +25,16 @@ class Health:
                 some = ", ".join([*map(str, images[:5]), *(["…"] if len(images) > 5 else [])])
                 raise TrainingError(
                     f"{name} became {value} at step {step} (batch of images {some}); "
-                    "try a smaller learning_rate or a smaller beta"
+                    f"try a smaller learning_rate{' or a smaller beta' if 'beta' in record else ''}"
                 )
             self.averages[name] = MEMORY * self.averages.get(name, value) + (1 - MEMORY) * value
 
     def verdict(self) -> str:
         """`ok`, or what is wrong and what to do about it."""
         information, spread = self.averages.get("information", math.inf), self.averages.get("spread", math.inf)
+        advice = TOO_MUCH_ENTROPY if "beta" in self.averages else "try a smaller learning_rate or fewer epochs"
         if spread < LEAST_SPREAD:
-            return f"collapsed: the codes of all images are the same (spread {spread:.1e}); {ADVICE}"
+            return f"collapsed: the codes of all images are the same (spread {spread:.1e}); {advice}"
         if information < LEAST_INFORMATION:
-            return f"collapsed: the codes say nothing of the image (information {information:.3f} nats); {ADVICE}"
+            return f"collapsed: the codes say nothing of the image (information {information:.3f} nats); {advice}"
         return "ok"

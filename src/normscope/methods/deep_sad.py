@@ -1,0 +1,147 @@
+"""Deep SAD: Ruff et al. 2020, Deep Semi-Supervised Anomaly Detection."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.optim import Adam, Optimizer
+
+from normscope.errors import SettingError
+from normscope.networks.lenet import Contrast, Decoder, Encoder, Network, layers
+from normscope.training.device import full_precision
+from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.trade_off import spread, update
+
+LEAST_CENTRE = 0.1
+LEAST_DISTANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Those of the authors' command line, which is for MNIST; `anomaly_share` and `contrast` are ours."""
+
+    eta: float = 1.0
+    anomaly_share: float = 0.05
+    contrast: bool = False
+    pretraining: bool = True
+    network: Network = "auto"
+    width: int = 32
+    learning_rate: float = 1e-4
+    epochs: int = 150
+    milestone: int = 50
+    weight_decay: float = 5e-7
+    pretrain_epochs: int = 150
+    pretrain_weight_decay: float = 5e-4
+    batch_size: int = 128
+
+
+class DeepSAD(Method):
+    """Deep SAD: Deep SVDD that also pushes labelled anomalies away from the centre; score = squared distance to it.
+
+    Ruff et al. 2020. With d = ‖f(x) − c‖², the loss is the mean over normal images of d and over anomalies of η / d.
+    Without anomalies a training step is that of one-class Deep SVDD. Images are scaled to [0, 1]; `contrast` normalises
+    them as Deep SVDD does.
+
+    Differences: the authors mix the anomalies into the training images, where they are as frequent as they happen to be
+    (1 % in their example); here `anomaly_share` of them for each normal image is added to every minibatch, in both
+    phases, at least one. c is the mean code of the normal images in the first minibatch after pretraining. Fashion-
+    MNIST's decoder is not verified; `auto` and the sizes other than 28 and 32 are ours (networks/lenet.py). At
+    `milestone` (an epoch) the learning rate falls to a tenth.
+    """
+
+    takes_anomalies: ClassVar[bool] = True
+    settings: Settings
+    centre: Tensor
+
+    def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
+        super().__init__(settings, shape)
+        check(settings)
+        net = layers(settings.network, settings.width, shape[-1])
+        self.contrast = Contrast() if settings.contrast else None
+        self.encoder = Encoder(net, shape[0], shape[-1])
+        self.decoder = Decoder(net, shape[0], shape[-1]) if settings.pretraining else None
+        self.register_buffer("centre", torch.full((net.code,), torch.nan))
+
+    def phases(self) -> list[Phase]:
+        s = self.settings
+        train = Phase("train", s.epochs, lambda progress: 0.1 if progress >= s.milestone / s.epochs else 1.0)
+        return [Phase("pretrain", s.pretrain_epochs), train] if s.pretraining else [train]
+
+    def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
+        s = self.settings
+        if phase == "pretrain":
+            return {"autoencoder": Adam(self.parameters(), s.learning_rate, weight_decay=s.pretrain_weight_decay)}
+        return {"encoder": Adam(self.encoder.parameters(), s.learning_rate, weight_decay=s.weight_decay)}
+
+    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        self.observe([images])
+        x = torch.cat([images, self.drawn(len(images))]) if self.anomalies is not None else images
+        if "autoencoder" in optimizers:
+            return self.pretrain(x, optimizers["autoencoder"])
+        if self.centre.isnan().any():
+            self.set_centre([images])
+        z = self.code(x)
+        with full_precision(z.device):
+            distance = self.distance(z.float())
+            pushed = self.settings.eta / (distance[len(images) :] + LEAST_DISTANCE)
+            loss = torch.cat([distance[: len(images)], pushed]).mean()
+        update(optimizers["encoder"], loss)
+        return {"loss": loss, "spread": spread(z)}
+
+    def drawn(self, n: int) -> Tensor:
+        """Anomalies for a minibatch of n normal images."""
+        assert self.anomalies is not None
+        wanted = max(1, round(self.settings.anomaly_share * n))
+        return self.anomalies[torch.randperm(len(self.anomalies))[:wanted].to(self.anomalies.device)]
+
+    def pretrain(self, images: Tensor, optimizer: Optimizer) -> Record:
+        assert self.decoder is not None
+        x = self.scaled(images)
+        z = self.encoder(x)
+        error = (self.decoder(z).float() - x).square().mean()
+        update(optimizer, error)
+        return {"reconstruction": error, "spread": spread(z)}
+
+    def distance(self, codes: Tensor) -> Tensor:
+        """[n], squared, to the centre."""
+        return (codes - self.centre).square().sum(1)
+
+    def set_centre(self, batches: Batches) -> None:
+        """The mean code, in eval mode; an entry of nought could be met by weights of nought, so none is left near."""
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            mean = torch.cat([self.code(images) for images in batches]).float().mean(0)
+        self.train(training)
+        least = torch.where(mean < 0, -LEAST_CENTRE, LEAST_CENTRE)
+        self.centre.copy_(torch.where(mean.abs() < LEAST_CENTRE, least, mean))
+
+    def finish(self, batches: Batches) -> None:
+        if self.centre.isnan().any():  # nothing was trained
+            self.observe(batches)
+            self.set_centre(batches)
+
+    def observe(self, batches: Batches) -> None:
+        if self.contrast is not None:
+            for images in batches:
+                self.contrast.observe(images)
+
+    def scaled(self, images: Tensor) -> Tensor:
+        return (images + 1) / 2 if self.contrast is None else self.contrast(images)
+
+    def code(self, images: Tensor) -> Tensor:
+        return self.encoder(self.scaled(images))
+
+    def score(self, images: Tensor) -> Tensor:
+        return self.distance(self.code(images))
+
+
+def check(settings: Settings) -> None:
+    if settings.eta <= 0:
+        raise SettingError(f"eta is {settings.eta}; give the weight of an anomaly, above 0")
+    if not 0 < settings.anomaly_share <= 1:
+        raise SettingError(f"anomaly_share is {settings.anomaly_share}; give anomalies per normal image, from 0 to 1")
+    if settings.batch_size < 2:
+        raise SettingError(f"batch_size is {settings.batch_size}; batch norm needs 2 or more")

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.svm import OneClassSVM
+
+from normscope import Detector
+from normscope.datasets import digits
+from normscope.errors import SettingError
+from normscope.methods import ocsvm
+from normscope.methods.ocsvm import OCSVM, Settings
+
+SHAPE = (3, 4, 4)
+
+
+def images(n, seed=0):
+    return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def fitted(normal, **settings):
+    method = OCSVM(Settings(**settings), SHAPE)
+    method.finish(normal.split(32))
+    return method
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+@pytest.mark.parametrize("gamma", ["scale", 0.05])
+def test_the_score_is_scikit_learns_decision_turned(nu, gamma):
+    normal, x = images(100), images(20, seed=1)
+    theirs = OneClassSVM(nu=nu, gamma=gamma).fit(normal.flatten(1).double().numpy())
+    expected = -theirs.decision_function(x.flatten(1).double().numpy())
+    scores = fitted(normal, nu=nu, gamma=gamma).score(x)
+    assert scores.numpy() == pytest.approx(expected, abs=1e-3 * np.abs(expected).max())
+
+
+def test_the_default_width_is_the_diameter_of_the_training_images():
+    normal = images(50)
+    widest = torch.pdist(normal.flatten(1)).max().item()
+    assert fitted(normal).memory["gamma"].item() == pytest.approx(1 / widest**2, rel=1e-4)
+
+
+@pytest.mark.parametrize("nu", [0.1, 0.4])
+def test_nu_is_about_the_share_of_training_images_outside(nu):
+    normal = images(200)
+    method = fitted(normal, nu=nu)
+    assert (method.score(normal) > 1e-3 * method.score(normal).abs().max()).float().mean() <= nu + 0.01
+    assert len(method.memory["support"]) >= nu * 200
+
+
+def test_of_many_images_some_are_drawn(monkeypatch):
+    monkeypatch.setattr(ocsvm, "MOST_IMAGES", 12)
+    method = OCSVM(Settings(nu=0.99), SHAPE)  # so much that every image is a support vector
+    method.finish(images(100).split(10))
+    assert len(method.memory["support"]) == 12
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"nu": 0.0}, r"nu is 0\.0; give a share"),
+        ({"nu": 1.0}, r"nu is 1\.0"),
+        ({"gamma": 0.0}, r"gamma is 0\.0; give"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong, message):
+    with pytest.raises(SettingError, match=message):
+        Detector("ocsvm", settings=wrong).fit(digits.load().train_images[:20])

@@ -1,0 +1,82 @@
+import pytest
+import torch
+from torch import nn
+
+from normscope.errors import SettingError
+from normscope.networks.lenet import Contrast, Decoder, Encoder, contrast_normalised, layers
+
+
+def images(n, size, seed=0):
+    return torch.rand(n, 3, size, size, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+@pytest.mark.parametrize(
+    ("network", "size", "convolutions", "hidden", "code"),
+    [
+        ("mnist", 28, (8, 4), None, 32),
+        ("fashion-mnist", 28, (16, 32), 128, 64),
+        ("cifar10", 32, (32, 64, 128), None, 128),
+        ("auto", 28, (16, 32), 128, 64),
+        ("auto", 32, (32, 64, 128), None, 128),
+    ],
+)
+def test_the_published_networks(network, size, convolutions, hidden, code):
+    assert layers(network, 32, size) == (convolutions, hidden, code)
+
+
+def test_the_parameters_are_those_of_the_published_cifar_network():
+    net = Encoder(layers("cifar10", 32, 32), 3, 32)
+    expected = 25 * (3 * 32 + 32 * 64 + 64 * 128) + 128 * 4 * 4 * 128
+    assert sum(p.numel() for p in net.parameters()) == expected
+
+
+@pytest.mark.parametrize("network", ["mnist", "fashion-mnist", "cifar10"])
+@pytest.mark.parametrize("size", [28, 32, 45, 64])
+def test_every_network_takes_every_size_and_gives_it_back(network, size):
+    net = layers(network, 16, size)
+    code = Encoder(net, 3, size)(images(3, size))
+    assert code.shape == (3, net.code)
+    restored = Decoder(net, 3, size)(code)
+    assert restored.shape == (3, 3, size, size)
+    assert 0 <= restored.min() < restored.max() <= 1
+
+
+@pytest.mark.parametrize("network", ["mnist", "fashion-mnist", "cifar10"])
+def test_weights_of_nought_can_only_give_a_code_of_nought(network):
+    """The rules against collapse: no bias, no affine batch norm, no bounded activation."""
+    net = Encoder(layers(network, 16, 28), 3, 28)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.zero_()
+    assert torch.equal(net(images(4, 28)), torch.zeros(4, layers(network, 16, 28).code))
+    assert not any(isinstance(part, nn.Tanh | nn.Sigmoid) for part in net.modules())
+
+
+@pytest.mark.parametrize("width", [0, -16, 8, 20])
+def test_a_width_that_the_decoder_cannot_share_out_is_refused(width):
+    with pytest.raises(SettingError, match="multiple of 16"):
+        layers("auto", width, 32)
+
+
+def test_contrast_is_mean_nought_and_mean_absolute_value_one():
+    x = contrast_normalised(images(3, 28) * torch.tensor([0.01, 0.3, 1.0])[:, None, None, None] + 0.2)
+    torch.testing.assert_close(x.mean((1, 2, 3)), torch.zeros(3), atol=1e-5, rtol=0)
+    torch.testing.assert_close(x.abs().mean((1, 2, 3)), torch.ones(3))
+
+
+def test_a_blank_image_stays_blank():
+    grey = torch.full((1, 3, 29, 29), 0.1)
+    assert contrast_normalised(grey).abs().max() < 1e-3
+
+
+def test_observed_images_fill_the_range_and_later_ones_do_not_change_it():
+    contrast = Contrast()
+    contrast.observe(images(4, 28, seed=1))
+    contrast.observe(images(4, 28, seed=2))
+    seen = contrast(torch.cat([images(4, 28, seed=1), images(4, 28, seed=2)]))
+    assert seen.min() == pytest.approx(0, abs=1e-6)
+    assert seen.max() == pytest.approx(1, abs=1e-6)
+    spot = torch.zeros(1, 3, 28, 28)
+    spot[0, :, 0, 0] = 1
+    assert contrast(spot).max() > 10  # one bright pixel is far beyond uniform noise
+    assert contrast(images(4, 28, seed=1)).min() >= 0
