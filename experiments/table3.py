@@ -29,7 +29,7 @@ options = read_options(__doc__, "results/table3.jsonl", "docs/table3.png", tasks
 methods = ("surprisal", "knn") if options.quick else method_names()
 rows = options.rows([cell for method in methods for cell in options.cells(method, SMALL.get(method, {}))])
 names = list(dict.fromkeys(dataset for dataset, _ in options.tasks))
-figure, axes = panels([PROPER.get(name, name) for name in names], height=0.6 + 0.35 * len(methods))
+figure, axes = panels([PROPER.get(name, name) for name in names], height=1.5 + 0.3 * len(methods))
 for axis, name in zip(axes, names, strict=True):
     own = {
         method: [100 * row["metrics"]["auroc"] for row in rows if (row["dataset"], row["method"]) == (name, method)]

@@ -205,7 +205,7 @@ def test_bars_fit_into_80_columns(monkeypatch):
     record = {"loss": 4.5678, **{f"another {number}": 1.0 for number in range(9)}}
     with progress.bars() as show:
         show.files(3, 60)
-        show.training(Progress("train", 12, 3200, 2.0, record))
+        show.training(Progress("train", 12, 3200, 0, 2.0, record))
     lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in re.split("[\r\n]", terminal.text)]
     assert any(line.startswith("reading ") and "3/60" in line for line in lines)
     assert any(line.startswith("train ") and "12/3200" in line and "6.0 steps/s  loss 4.57" in line for line in lines)
@@ -215,9 +215,9 @@ def test_bars_fit_into_80_columns(monkeypatch):
 def test_no_bars_where_nobody_looks(capsys):
     with progress.bars() as show:
         show.files(3, 60)
-        show.training(Progress("train", 12, None, 2.0, {}))
+        show.training(Progress("train", 12, None, 0, 2.0, {}))
     assert capsys.readouterr() == ("", "")
 
 
 def test_bar_facts_without_a_loss():
-    assert progress.facts(Progress("train", 10, None, 4.0, {})) == "2.5 steps/s"
+    assert progress.facts(Progress("train", 10, None, 0, 4.0, {})) == "2.5 steps/s"
