@@ -21,7 +21,7 @@ for axis, reading in zip(axes, estimators.READINGS, strict=True):
             if row["health"] != "ok":
                 bar.set(hatch="///", edgecolor="white")
     chance(axis)
-    axis.set_xticks(range(len(options.tasks)), [title(*task).replace(" ", "\n") for task in options.tasks])
+    axis.set_xticks(range(len(options.tasks)), [title(*task).replace(" ", "\n") for task in options.tasks], fontsize=7)
     axis.set(ylim=(0, 100))
 axes[0].set_ylabel("AUROC in % (hatched: collapsed)")
 axes[0].legend(fontsize=8)

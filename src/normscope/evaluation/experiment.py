@@ -31,11 +31,17 @@ class Options:
     jobs: int
     threads: int
 
-    def cells(self, method: str, settings: Mapping[str, object], every: int | None = None) -> list[Cell]:
+    def cells(
+        self,
+        method: str,
+        settings: Mapping[str, object],
+        every: int | None = None,
+        test_images: int | None = None,
+    ) -> list[Cell]:
         """A method with its defaults but for `settings`, on every task and seed."""
         whole = to_json(build(settings_of(method), settings))
         return [
-            Cell(dataset, method, normal, seed, self.budget, whole, self.epochs, every)
+            Cell(dataset, method, normal, seed, self.budget, whole, self.epochs, every, test_images)
             for dataset, normal in self.tasks
             for seed in range(self.seeds)
         ]
