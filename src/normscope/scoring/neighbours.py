@@ -12,6 +12,11 @@ def neighbours(codes: Tensor, normal: Tensor, k: int, *, leave_out_itself: bool 
     first = int(leave_out_itself)
     wanted = min(k + first, len(normal))
     # In float64, because cdist subtracts numbers that are nearly equal, and rounds differently for other batches.
-    normal = normal.double()
-    near = [torch.cdist(part.double(), normal).topk(wanted, largest=False).values for part in codes.split(1024)]
+    near = [distances(part.double(), normal).topk(wanted, largest=False).values for part in codes.split(1024)]
     return torch.cat(near)[:, min(first, wanted - 1) :].mean(1).to(codes.dtype)
+
+
+def distances(codes: Tensor, normal: Tensor) -> Tensor:
+    """[n, m] in float64. A few of `normal` at a time: they would take twice the memory all at once, anew each time."""
+    few = max(1, 2**20 // normal.shape[1])
+    return torch.cat([torch.cdist(codes, some.double()) for some in normal.split(few)], 1)
