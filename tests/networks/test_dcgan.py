@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from normscope.networks.dcgan import Encoder, Generator, descend, mistaken, normal_weights, plan
+from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights, plan
+from normscope.training.trade_off import update
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +118,6 @@ def test_mistakes_are_cross_entropies():
 def test_a_descent_moves_its_own_network_only():
     ours, theirs = nn.Linear(2, 2), nn.Linear(2, 1)
     before = ours.weight.clone()
-    descend(torch.optim.SGD(ours.parameters(), 0.1), theirs(ours(torch.ones(1, 2))).sum())
+    update(torch.optim.SGD(ours.parameters(), 0.1), theirs(ours(torch.ones(1, 2))).sum())
     assert torch.allclose(ours.weight, before - 0.1 * theirs.weight.T.expand(2, 2))
     assert theirs.weight.grad is None

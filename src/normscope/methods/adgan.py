@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.optim import Adam, Optimizer
 
-from normscope.networks.dcgan import Encoder, Generator, descend
+from normscope.networks.dcgan import Encoder, Generator
 from normscope.training.method import Method, Phase, Record
 from normscope.training.randomness import seeded
+from normscope.training.trade_off import update
 
 STARTS = 0  # the key under which the first codes of the search are drawn, the same for every image
 
@@ -74,9 +75,9 @@ class ADGAN(Method):
                 made = self.generate(len(images), images.device)
             gap = self.critic(images).mean() - self.critic(made).mean()
             penalty = self.steepness(images, made)
-            descend(optimizers["critic"], self.settings.penalty * penalty - gap)
+            update(optimizers["critic"], self.settings.penalty * penalty - gap)
         loss = -self.critic(self.generate(len(images), images.device)).mean()
-        descend(optimizers["generator"], loss)
+        update(optimizers["generator"], loss)
         return {"loss": loss, "gap": gap, "penalty": penalty}
 
     def generate(self, n: int, device: torch.device) -> Tensor:
@@ -109,9 +110,9 @@ class ADGAN(Method):
         code_step = Adam([z], s.search_rate, betas=(0.5, 0.999))
         weight_step = Adam(weights.values(), s.adapt_rate, betas=(0.5, 0.999), fused=True) if s.adapt else None
         for _ in range(s.rounds):
-            descend(code_step, self.errors(image, weights, z).sum())
+            update(code_step, self.errors(image, weights, z).sum())
             if weight_step:
-                descend(weight_step, self.errors(image, weights, z).sum())
+                update(weight_step, self.errors(image, weights, z).sum())
         with torch.no_grad():
             return self.errors(image, weights, z)
 

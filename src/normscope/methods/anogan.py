@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
 
 from normscope.errors import SettingError
-from normscope.networks.dcgan import Encoder, Generator, descend, mistaken, normal_weights
+from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
 from normscope.training.method import Method, Phase, Record
 from normscope.training.randomness import seeded
+from normscope.training.trade_off import update
 
 START = 0  # the key under which the search's first code is drawn, the same for every image
 TOGETHER = 16  # images that are searched for at the same time
@@ -89,9 +90,9 @@ class AnoGAN(Method):
         generator, discriminator = self.gan["generator"], self.gan["discriminator"]
         made = generator(torch.randn(len(images), self.settings.latent, device=images.device))
         mistakes = mistaken(discriminator(images), 1.0) + mistaken(discriminator(made.detach()), 0.0)
-        descend(optimizers["discriminator"], mistakes)
+        update(optimizers["discriminator"], mistakes)
         loss = mistaken(discriminator(made), 1.0)
-        descend(optimizers["generator"], loss)
+        update(optimizers["generator"], loss)
         self.follow()
         return {"loss": loss, "discriminator": mistakes}
 
@@ -108,7 +109,7 @@ class AnoGAN(Method):
     def encoder_step(self, images: Tensor, optimizer: Optimizer) -> Record:
         self.averaged.eval()
         loss = self.encoder_distance(images).mean()
-        descend(optimizer, loss)
+        update(optimizer, loss)
         return {"loss": loss}
 
     def encoder_distance(self, images: Tensor) -> Tensor:
@@ -144,7 +145,7 @@ class AnoGAN(Method):
             z = start.clone().expand(TOGETHER, -1).clone().requires_grad_()
             features, adam = self.features(x), Adam([z], self.settings.search_rate)
             for _ in range(self.settings.search_steps):
-                descend(adam, self.distance(x, features, z).sum())
+                update(adam, self.distance(x, features, z).sum())
         return z.detach()[: len(images)]
 
     def score(self, images: Tensor) -> Tensor:

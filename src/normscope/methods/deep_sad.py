@@ -9,12 +9,11 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
-from normscope.networks.lenet import Contrast, Decoder, Encoder, Network, layers
+from normscope.networks.lenet import Contrast, Decoder, Encoder, Network, centre_of, layers
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
 from normscope.training.trade_off import spread, update
 
-LEAST_CENTRE = 0.1
 LEAST_DISTANCE = 1e-6
 
 
@@ -109,14 +108,12 @@ class DeepSAD(Method):
         return (codes - self.centre).square().sum(1)
 
     def set_centre(self, batches: Batches) -> None:
-        """The mean code, in eval mode; an entry of nought could be met by weights of nought, so none is left near."""
+        """From the codes in eval mode."""
         training = self.training
         self.eval()
         with torch.no_grad():
-            mean = torch.cat([self.code(images) for images in batches]).float().mean(0)
+            self.centre.copy_(centre_of(torch.cat([self.code(images) for images in batches])))
         self.train(training)
-        least = torch.where(mean < 0, -LEAST_CENTRE, LEAST_CENTRE)
-        self.centre.copy_(torch.where(mean.abs() < LEAST_CENTRE, least, mean))
 
     def finish(self, batches: Batches) -> None:
         if self.centre.isnan().any():  # nothing was trained

@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
-from normscope.networks.dcgan import Encoder, Generator, descend, mistaken, normal_weights
+from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
 from normscope.training.method import Method, Phase, Record
+from normscope.training.trade_off import update
 
 LEAST_LOSS = 1e-5  # a discriminator that makes so few mistakes teaches nothing and is begun afresh
 
@@ -70,10 +71,10 @@ class GANomaly(Method):
         loss = (
             s.adversarial * F.mse_loss(f(made), f(images)) + s.reconstruction * reconstruction + s.encoding * encoding
         )
-        descend(optimizers["generator"], loss)
+        update(optimizers["generator"], loss)
         real, fake = self.discriminator(images), self.discriminator(made.detach())
         mistakes = (mistaken(real, 1.0) + mistaken(fake, 0.0)) / 2
-        descend(optimizers["discriminator"], mistakes)
+        update(optimizers["discriminator"], mistakes)
         if mistakes < LEAST_LOSS:
             normal_weights(self.discriminator)
         return {"loss": loss, "discriminator": mistakes, "reconstruction": reconstruction, "encoding": encoding}

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
-from normscope.networks.dcgan import Encoder, Generator, descend, mistaken, normal_weights
+from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
 from normscope.training.method import Method, Phase, Record
+from normscope.training.trade_off import update
 
 LATENT_WEIGHT = 10.0
 MINING_STEP = 2.0
@@ -81,11 +82,11 @@ class OCGAN(Method):
             z = self.encoder(noisy)
             made, drawn = self.decoder(z), self.decoder(self.uniform(images))
         mistakes = self.discriminators_loss(images, z, drawn)
-        descend(optimizers["discriminators"], mistakes)
+        update(optimizers["discriminators"], mistakes)
         confusion = (mistaken(self.classifier(drawn), 0.0) + mistaken(self.classifier(made), 1.0)) / 2
-        descend(optimizers["classifier"], confusion)
+        update(optimizers["classifier"], confusion)
         loss, reconstruction = self.autoencoder_loss(images, noisy, self.negatives(images, progress))
-        descend(optimizers["autoencoder"], loss)
+        update(optimizers["autoencoder"], loss)
         return {"loss": loss, "reconstruction": reconstruction, "discriminators": mistakes, "classifier": confusion}
 
     def uniform(self, images: Tensor) -> Tensor:

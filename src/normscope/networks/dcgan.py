@@ -5,7 +5,6 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 
 class Encoder(nn.Module):
@@ -108,10 +107,3 @@ def normal_weights(network: nn.Module, deviation: float = 0.02) -> None:
 def mistaken(logits: Tensor, truth: float) -> Tensor:
     """Mean binary cross-entropy of logits whose truth is 1 (real) or 0 (made up)."""
     return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, truth))
-
-
-def descend(optimizer: Optimizer, loss: Tensor) -> None:
-    """One update of what the optimiser owns; the other networks that the loss passes through get no gradient."""
-    optimizer.zero_grad()
-    loss.backward(inputs=[parameter for group in optimizer.param_groups for parameter in group["params"]])
-    optimizer.step()

@@ -11,6 +11,7 @@ from normscope.errors import SettingError
 
 Network = Literal["auto", "cifar10", "fashion-mnist", "mnist"]
 START = 4  # the side of the map that a decoder begins with
+LEAST_CENTRE = 0.1
 
 
 class Layers(NamedTuple):
@@ -134,3 +135,10 @@ def norm2d(channels: int) -> nn.BatchNorm2d:
 
 def norm1d(channels: int) -> nn.BatchNorm1d:
     return nn.BatchNorm1d(channels, eps=1e-4, affine=False)
+
+
+def centre_of(codes: Tensor) -> Tensor:
+    """The mean of codes [n, d]; entries near nought, which weights of nought could meet, are moved to ±0.1."""
+    mean = codes.float().mean(0)
+    least = torch.where(mean < 0, -LEAST_CENTRE, LEAST_CENTRE)
+    return torch.where(mean.abs() < LEAST_CENTRE, least, mean)

@@ -79,6 +79,7 @@ def spread(codes: Tensor) -> Tensor:
 
 
 def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step of what the optimiser owns; other networks that the loss passes through get no gradient."""
     optimizer.zero_grad()
-    loss.backward()
+    loss.backward(inputs=[parameter for group in optimizer.param_groups for parameter in group["params"]])
     optimizer.step()
