@@ -29,6 +29,7 @@ SMALL = {
     "transforms": 4,
     "network": "cifar10",  # of Deep SVDD's, the one that separates digits after seconds of training
 }  # for speed, where a method has such a field
+OWN = {"pretrained": {"encoder": "efficientnet-lite0", "side": 32, "channels": 10}}
 NORMAL = 9  # of the digits the one on which training helps most: an untrained encoder is near perfect on others
 TASK = digits.load().task(NORMAL)
 IMAGES, OTHERS = TASK.train_images[:32], TASK.test_images[:12]
@@ -51,8 +52,8 @@ every_method = pytest.mark.parametrize("name", method_names())
 
 
 def small(name: str) -> dict[str, object]:
-    """Those of SMALL that the method has and takes."""
-    return {key: value for key, value in SMALL.items() if takes(name, key, value)}
+    """Those of SMALL that the method has and takes, and its own."""
+    return {key: value for key, value in SMALL.items() if takes(name, key, value)} | OWN.get(name, {})
 
 
 def takes(name: str, key: str, value: object) -> bool:

@@ -33,11 +33,11 @@ def write(folder: Path, names: list[str], side: int = 32) -> list[Path]:
 
 @pytest.mark.parametrize(("side", "size"), [(8, 28), (28, 28), (50, 50), (64, 64), (300, 64)])
 def test_auto_is_the_typical_side_within_bounds(side, size):
-    assert chosen_size(noise(3, side, side + 5), "auto") == size
+    assert chosen_size(noise(3, side, side + 5), "auto", 64) == size
 
 
 def test_a_given_size_is_taken():
-    assert chosen_size(noise(3, 8, 8), 100) == 100
+    assert chosen_size(noise(3, 8, 8), 100, 64) == 100
     assert gather(noise(3, 8, 8), 100)[0].size == 100
 
 

@@ -28,6 +28,8 @@ SEEDS = {"normscope.training.randomness"}
 UNSAFE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 # CIFAR-100 is published as pickles; its Unpickler admits numpy arrays alone, and nothing else of pickle is imported.
 UNPICKLES = {("normscope.datasets.cifar100", "pickle.Unpickler")}
+# The weights of encoders are published as PyTorch files; torch's own restricted reader admits tensors alone.
+LOADS_TENSORS = {"normscope.networks.pretrained"}
 
 
 def modules():
@@ -98,6 +100,7 @@ def seeding(name, tree):
 
 def unsafe_files(name, tree):
     loads = [word for word in [*imported(tree), *used(tree)] if word in ("torch.save", "torch.load")]
+    loads = loads[tensors_alone(tree) if name in LOADS_TENSORS else 0 :]
     pickles = [other for other in imported(tree) if UNSAFE & set(other.split(".")) and (name, other) not in UNPICKLES]
     allowed = [
         f"allow_pickle={ast.unparse(node.value)}"
@@ -105,6 +108,12 @@ def unsafe_files(name, tree):
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False"
     ]
     return [f"{name} uses {word}" for word in [*loads, *pickles, *allowed]]
+
+
+def tensors_alone(tree):
+    """How many calls of torch.load admit tensors alone."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load"]
+    return sum(any(ast.unparse(keyword) == "weights_only=True" for keyword in call.keywords) for call in calls)
 
 
 RULES = [upward_imports, sideways_imports, picture_imports, seeding, unsafe_files]

@@ -60,9 +60,9 @@ class Detector:
     """Learns what normal images look like, then scores new ones: higher is more anomalous.
 
     Without `budget` (seconds, or a text like "5m") and `epochs` it trains for five minutes at most. `size` is the side
-    to which images are squashed; `auto` takes the typical one between 28 and 64. `false_alarm_rate` is the share of
-    normal images that `predict` may flag: it is kept by images held out before training (see `calibration`). None
-    holds nothing out, and there are scores alone.
+    to which images are squashed; `auto` takes the typical one, from 28 to what suits the method (64 for most).
+    `false_alarm_rate` is the share of normal images that `predict` may flag: it is kept by images held out before
+    training (see `calibration`). None holds nothing out, and there are scores alone.
     """
 
     def __init__(
@@ -127,13 +127,14 @@ class Detector:
         """
         self.method, self.calibration, self.card = None, None, None
         began = time.perf_counter()
-        normal, skipped = gather(images, self.size, watch_reading)
+        normal, skipped = gather(images, self.size, watch_reading, find(self.name).largest_auto)
         check_worth_learning(normal)
         training, held = split(normal, self.false_alarm_rate, np.random.default_rng((self.seed, SPLIT)))
         shape = (3, normal.size, normal.size)
         known = self.gather_anomalies(anomalies, normal.size)
         with seeded(self.seed, INITIALISE):
             method = find(self.name)(self.settings, shape)
+        method.begin()
         method.anomalies = to_float(known[:], self.device) if known else None
         plan = loop.Plan(
             seed=self.seed,

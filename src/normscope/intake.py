@@ -18,7 +18,7 @@ Images = str | Path | Sequence[str | Path] | Pixels | Sequence[Pixels]
 """A folder, a file, several files, or uint8 arrays [n, h, w] or [n, h, w, 3] (or a list of images of any sizes)."""
 
 LEAST_IMAGES = 8
-SMALLEST, LARGEST, LARGEST_AUTO = 28, 256, 64
+SMALLEST, LARGEST = 28, 256
 
 
 class Entry(NamedTuple):
@@ -49,20 +49,26 @@ def passed_over(reason: str) -> bool:
 
 
 def gather(
-    images: Images, size: int | Literal["auto"], watch: Callable[[int, int], None] | None = None
+    images: Images,
+    size: int | Literal["auto"],
+    watch: Callable[[int, int], None] | None = None,
+    largest_auto: int = LARGEST,
 ) -> tuple[Store, list[Unreadable]]:
-    """The images at one size, and the files among them that were not or could not be read."""
+    """The images at one size, and the files among them that were not or could not be read.
+
+    `auto` is the typical shorter side, but at least 28 pixels and at most `largest_auto`.
+    """
     given = as_sequence(images)
     if len(given) == 0:
         raise ImageFolderError("no image was given; give a folder, files or arrays")
     if not is_paths(given):
         arrays = cast("Pixels | Sequence[Pixels]", given)
         check_arrays(arrays)
-        return store.from_arrays(arrays, chosen_size(arrays, size)), []
+        return store.from_arrays(arrays, chosen_size(arrays, size, largest_auto)), []
     paths, skipped = expand([Path(path) for path in given])
     if not paths:
         raise ImageFolderError(no_readable(given))
-    pixels, unreadable = store.from_paths(paths, chosen_size(paths, size), progress=watch)
+    pixels, unreadable = store.from_paths(paths, chosen_size(paths, size, largest_auto), progress=watch)
     if len(pixels) == 0:
         raise ImageFolderError(no_readable(given, unreadable))
     return pixels, skipped + unreadable
@@ -98,9 +104,8 @@ def common_size(images: Images) -> tuple[int, int] | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def chosen_size(images: Sequence[Path] | Sequence[Pixels] | Pixels, size: int | Literal["auto"]) -> int:
-    """`auto` is the typical shorter side, but at least 28 and at most 64 pixels."""
-    return min(max(store.typical_size(images), SMALLEST), LARGEST_AUTO) if size == "auto" else size
+def chosen_size(images: Sequence[Path] | Sequence[Pixels] | Pixels, size: int | Literal["auto"], most: int) -> int:
+    return min(max(store.typical_size(images), SMALLEST), most) if size == "auto" else size
 
 
 def check_worth_learning(normal: Store) -> None:

@@ -19,6 +19,10 @@ def fit(
     folder: Annotated[Path, typer.Argument(help="Folder of normal images, searched through.")],
     model: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. model.safetensors.")],
     method: Annotated[str, typer.Option(help="`normscope methods` lists them.")] = "surprisal",
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Use a pretrained encoder, as it is: efficientnet-lite0, or a name that timm knows."),
+    ] = None,
     set_: Annotated[list[str], typer.Option("--set", help="A setting of the method, key=value; may be repeated.")] = [],  # noqa: B006
     budget: Annotated[str | None, typer.Option(help="Train at most this long: 90s, 5m, 1h.  [default: 5m]")] = None,
     epochs: Annotated[int | None, typer.Option(help="Train this many epochs; with --budget, what ends first.")] = None,
@@ -37,6 +41,8 @@ def fit(
     """Learn what normal images look like from a folder of them."""
     with one_line_errors(debug):
         check_writable(model)
+        if encoder:
+            method, set_ = "pretrained" if method == "surprisal" else method, [*set_, f"encoder={encoder}"]
         from normscope.detector import Detector
         from normscope.methods import settings_of
         from normscope.settings import parse, to_json

@@ -52,13 +52,23 @@ def shuffled(n: int, batch_size: int, step: int, *key: int) -> Iterator[np.ndarr
             step += 1
 
 
+class Sample:
+    """At most `most` rows of all that are added, each as likely as any other, in order; `rows` has them."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.rows, self.lots = most, torch.empty(0), torch.empty(0)
+
+    def add(self, rows: Tensor) -> None:
+        self.rows = torch.cat([self.rows, rows]) if len(self.lots) else rows
+        self.lots = torch.cat([self.lots, torch.rand(len(rows))])
+        if len(self.lots) > self.most:
+            chosen = self.lots.topk(self.most).indices.sort().values
+            self.rows, self.lots = self.rows[chosen.to(self.rows.device)], self.lots[chosen]
+
+
 def drawn(batches: Iterable[Tensor], most: int) -> Tensor:
-    """At most `most` rows of all batches, each as likely as any other, in order; little more is ever in memory."""
-    kept, lots = torch.empty(0), torch.empty(0)
+    """A sample of the rows of all batches; little more than that is ever in memory."""
+    sample = Sample(most)
     for rows in batches:
-        kept = torch.cat([kept, rows]) if len(lots) else rows
-        lots = torch.cat([lots, torch.rand(len(rows))])
-        if len(lots) > most:
-            chosen = lots.topk(most).indices.sort().values
-            kept, lots = kept[chosen.to(kept.device)], lots[chosen]
-    return kept
+        sample.add(rows)
+    return sample.rows

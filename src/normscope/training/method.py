@@ -50,6 +50,7 @@ class Method(nn.Module):
     """
 
     takes_anomalies: ClassVar[bool] = False
+    largest_auto: ClassVar[int] = 64  # pixels a side, where the size of the images is left to the method
     settings: MethodSettings
 
     def __init__(self, settings: MethodSettings, shape: tuple[int, int, int]) -> None:
@@ -57,6 +58,9 @@ class Method(nn.Module):
         self.settings, self.shape = settings, shape
         self.memory: dict[str, Tensor] = {}
         self.anomalies: Tensor | None = None
+
+    def begin(self) -> None:
+        """Before a fit, and not when a model file is loaded: get weights that come from elsewhere."""
 
     def phases(self) -> Sequence[Phase]:
         """In order; none if there is nothing to train."""

@@ -1,0 +1,112 @@
+"""Surprisal of what an encoder sees that learnt from ImageNet: of the whole image, and of its strangest place."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from normscope.networks.pretrained import LITE0, Frozen
+from normscope.scoring.held_out import held_out
+from normscope.scoring.local import USUAL, columns, fit_local, local_surprisal, smooth
+from normscope.scoring.surprisal import Memory, fit_gaussian, gaussian
+from normscope.training.batches import Sample
+from normscope.training.method import Batches, Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`encoder` is efficientnet-lite0 or a name that timm knows; `weights` is a file of its weights, else the published
+    ones are taken. Images smaller than `side` are enlarged to it."""
+
+    encoder: str = LITE0
+    weights: str = ""
+    side: int = 160
+    channels: int = 100
+    references: int = 5000
+    local_references: int = 1000
+    batch_size: int = 256
+
+
+class Pretrained(Method):
+    """Surprisal of an ImageNet encoder's features, of the whole image and of its strangest place; nothing is trained.
+
+    The code is the encoder's last map, averaged over the image and scaled to length 1; its reference is a Gaussian with
+    shrunk covariance. The finer maps, side by side at 1/8 of the image, have a Gaussian for every location (PaDiM,
+    Defard et al. 2021; `channels` of all channels are drawn at random, as there). The score is a weighted mean of the
+    surprisal of the code and that of the strangest location, each on the scale of normal images that its reference was
+    not fitted to; the weights follow from how alike the normal images are (`weights_of`). At most `references` images
+    go through the encoder, each once; a budget has nothing to limit.
+    """
+
+    largest_auto = 224
+    settings: Settings
+
+    def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
+        super().__init__(settings, shape)
+        self.encoder = Frozen(settings.encoder, settings.side)
+
+    def begin(self) -> None:
+        self.encoder.restore(self.settings.weights)
+
+    def look(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Code [n, d] and local columns [n, c, h, w]."""
+        *local, last = self.encoder(images)
+        return F.normalize(last.mean((2, 3)), dim=1), columns(local, local[1].shape[2:])
+
+    def finish(self, batches: Batches) -> None:
+        s = self.settings
+        lots = torch.rand(sum(len(images) for images in batches))
+        least = lots.sort(descending=True).values[: s.references][-1]
+        codes, maps, done = Sample(s.references), Sample(s.local_references), 0
+        for images in batches:
+            chosen = lots[done : done + len(images)] >= least
+            done += len(images)
+            code, local = self.look(images[chosen.to(images.device)])
+            if not self.memory:
+                self.memory["channels"] = torch.randperm(local.shape[1])[: s.channels].sort().values.to(local.device)
+            codes.add(code)
+            maps.add(local[:, self.memory["channels"]])
+        self.memory |= {f"code.{name}": value for name, value in fit_gaussian(codes.rows).items()}
+        self.memory |= {f"local.{name}": value for name, value in fit_local(maps.rows).items()}
+        usual = held_out(codes.rows, fit_gaussian, gaussian)
+        strangest = smooth(held_out(maps.rows, fit_local, local_surprisal)).flatten(1).amax(1)
+        self.memory["mean"] = torch.stack([usual.mean(), strangest.mean()])
+        self.memory["deviation"] = torch.stack([usual.std(), strangest.std()]) + 1e-6
+        self.memory["weights"] = weights_of(codes.rows)
+        self.memory["hot"] = strangest.quantile(USUAL)
+
+    def recall(self, reference: str) -> Memory:
+        prefix = f"{reference}."
+        return {name.removeprefix(prefix): v for name, v in self.memory.items() if name.startswith(prefix)}
+
+    def code(self, images: Tensor) -> Tensor:
+        return self.look(images)[0]
+
+    def surprisals(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the code [n] and of every location [n, h, w]."""
+        code, local = self.look(images)
+        where = smooth(local_surprisal(local[:, self.memory["channels"]], self.recall("local")))
+        return gaussian(code, self.recall("code")), where
+
+    def score(self, images: Tensor) -> Tensor:
+        whole, where = self.surprisals(images)
+        parts = torch.stack([whole, where.flatten(1).amax(1)], 1)
+        return ((parts - self.memory["mean"].to(parts)) / self.memory["deviation"].to(parts)) @ self.memory["weights"]
+
+    def explain(self, images: Tensor) -> Tensor:
+        """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
+        where = self.surprisals(images)[1] / self.memory["hot"]
+        return F.interpolate(where[:, None], images.shape[-2:], mode="bilinear", align_corners=False)[:, 0]
+
+
+def weights_of(codes: Tensor) -> Tensor:
+    """How much the whole image counts and how much its strangest place: [2], of sum 1.
+
+    Pictures of one thing from one place are alike, and what is wrong with such a thing is at some place in it; where
+    normal pictures differ from each other, as those of dogs do, an anomaly is another kind of thing. The mean cosine of
+    two normal codes says which it is, without a label: about 0.8 for parts under a camera, 0.4 for photographs.
+    """
+    alike = codes.mean(0).square().sum().clamp(0, 1)
+    odds = torch.stack([1 - alike, alike]).square()
+    return odds / odds.sum()

@@ -1,0 +1,102 @@
+"""EfficientNet-lite0 (Tan & Le 2019; the lite variant of Liu 2020: no squeeze-and-excitation, ReLU6), for inference.
+
+Batch norms are folded into the convolutions, which leaves fewer operations and nothing that differs between training
+and evaluation. Images in [-1, 1] are what the published weights were trained on ((pixel − 127) / 128).
+"""
+
+from collections.abc import Mapping
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+STEM, HEAD = 32, 1280
+BLOCKS = (  # repeats, kernel, stride, expansion, channels
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+LAST_OF_SCALE = (2, 4, 10)  # the blocks before the image is halved for the third, fourth and fifth time
+EPSILON = 1e-3  # of the batch norms
+
+
+class EfficientNetLite0(nn.Module):
+    """Images [n, 3, h, w] of 32 pixels a side or more → maps at 1/4, 1/8, 1/16, 1/32, of 24, 40, 112, 1280 channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = Convolution(3, STEM, 3, stride=2)
+        blocks, before = [], STEM
+        for repeats, kernel, stride, expansion, channels in BLOCKS:
+            for place in range(repeats):
+                blocks.append(Block(before, channels, kernel, 1 if place else stride, expansion))
+                before = channels
+        self.blocks = nn.ModuleList(blocks)
+        self.head = Convolution(before, HEAD, 1)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        maps, x = [], F.relu6(self.stem(x))
+        for place, block in enumerate(self.blocks):
+            x = block(x)
+            if place in LAST_OF_SCALE:
+                maps.append(x)
+        return [*maps, F.relu6(self.head(x))]
+
+
+class Block(nn.Module):
+    """Widen by a 1×1 convolution, filter each channel by itself, narrow again; added to what came in where it fits."""
+
+    def __init__(self, before: int, after: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = before * expansion
+        self.expand = Convolution(before, inner, 1) if expansion > 1 else None
+        self.depthwise = Convolution(inner, inner, kernel, stride, groups=inner)
+        self.project = Convolution(inner, after, 1)
+        self.skips = stride == 1 and before == after
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x if self.expand is None else F.relu6(self.expand(x))
+        y = self.project(F.relu6(self.depthwise(y)))
+        return x + y if self.skips else y
+
+
+class Convolution(nn.Conv2d):
+    """Padded as TensorFlow's "same": to ⌈size / stride⌉, the odd pixel at the right and at the bottom."""
+
+    def __init__(self, before: int, after: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__(before, after, kernel, stride, padding=kernel // 2 if stride == 1 else 0, groups=groups)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.stride[0] > 1:
+            (right, left), (bottom, top) = (self.missing(x.shape[axis]) for axis in (3, 2))
+            x = F.pad(x, (left, right, top, bottom))
+        return super().forward(x)
+
+    def missing(self, size: int) -> tuple[int, int]:
+        """Pixels to add after and before."""
+        stride, kernel = self.stride[0], self.kernel_size[0]
+        pad = max(0, (-(-size // stride) - 1) * stride + kernel - size)
+        return pad - pad // 2, pad // 2
+
+
+def from_published(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights under the names that the PyTorch port of the published ones has → this network's state."""
+    folded = {}
+
+    def fold(name: str, convolution: str, norm: str) -> None:
+        scale = state[f"{norm}.weight"] / (state[f"{norm}.running_var"] + EPSILON).sqrt()
+        folded[f"{name}.weight"] = state[f"{convolution}.weight"] * scale[:, None, None, None]
+        folded[f"{name}.bias"] = state[f"{norm}.bias"] - state[f"{norm}.running_mean"] * scale
+
+    fold("stem", "_conv_stem", "_bn0")
+    fold("head", "_conv_head", "_bn1")
+    for place in range(sum(repeats for repeats, *_ in BLOCKS)):
+        ours, theirs = f"blocks.{place}", f"_blocks.{place}"
+        if place:
+            fold(f"{ours}.expand", f"{theirs}._expand_conv", f"{theirs}._bn0")
+        fold(f"{ours}.depthwise", f"{theirs}._depthwise_conv", f"{theirs}._bn1")
+        fold(f"{ours}.project", f"{theirs}._project_conv", f"{theirs}._bn2")
+    return folded

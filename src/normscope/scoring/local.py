@@ -1,0 +1,48 @@
+"""Surprisal of every location of a map, under a Gaussian of its own fitted to that location of normal images."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from normscope.scoring.surprisal import Memory
+
+USUAL = 0.99
+"""The share of normal images that are nowhere hotter than 1 in a heat map."""
+
+
+def columns(maps: Sequence[Tensor], grid: Sequence[int]) -> Tensor:
+    """Maps [n, c, h, w] of the same images at several scales, all brought to one grid → [n, Σc, *grid]."""
+    return torch.cat([F.interpolate(x, tuple(grid), mode="bilinear", align_corners=False) for x in maps], 1)
+
+
+def fit_local(maps: Tensor) -> Memory:
+    """A Gaussian for each location of maps [n, c, h, w]: mean [h·w, c] and whitener [h·w, c, c].
+
+    n images seldom determine c × c covariances. Each is therefore drawn towards the mean covariance of all locations,
+    which counts as much as c images: the mean of the posterior under an inverse Wishart prior.
+    """
+    n, c = maps.shape[:2]
+    x = maps.flatten(2).permute(2, 0, 1).double()
+    mean = x.mean(1, keepdim=True)
+    covariance = torch.stack([(one - m).T @ (one - m) for one, m in zip(x, mean, strict=True)])
+    common = covariance.mean(0) / n
+    floor = 0.01 * common.diagonal().mean() + 1e-9
+    prior = common + floor * torch.eye(c, dtype=common.dtype, device=common.device)
+    lower = torch.linalg.cholesky((covariance + c * prior) / (n + c))
+    identity = torch.eye(c, dtype=lower.dtype, device=lower.device)
+    whitener = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
+    return {"mean": mean[:, 0].float(), "whitener": whitener.float()}
+
+
+def local_surprisal(maps: Tensor, memory: Memory) -> Tensor:
+    """[n, c, h, w] → [n, h, w]: the squared Mahalanobis distance of each location, divided by c: about 1 if normal."""
+    n, _, *grid = maps.shape
+    x = maps.flatten(2).permute(2, 1, 0) - memory["mean"].to(maps)[:, :, None]
+    return (memory["whitener"].to(maps) @ x).square().mean(1).T.reshape(n, *grid)
+
+
+def smooth(maps: Tensor) -> Tensor:
+    """[n, h, w]: each location's mean with its neighbours, so that one noisy location does not decide."""
+    return F.avg_pool2d(maps[:, None], 3, stride=1, padding=1, count_include_pad=False)[:, 0]

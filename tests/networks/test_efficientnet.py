@@ -1,0 +1,67 @@
+import pytest
+import torch
+
+from normscope.networks.efficientnet import BLOCKS, EPSILON, Convolution, EfficientNetLite0, from_published
+from normscope.networks.pretrained import lite0_weights
+
+
+@pytest.mark.parametrize("side", [32, 45, 160])
+def test_maps_are_fractions_of_the_image(side):
+    with torch.inference_mode():
+        maps = EfficientNetLite0()(torch.zeros(1, 3, side, side))
+    assert [x.shape[1] for x in maps] == [24, 40, 112, 1280]
+    assert [x.shape[2:] for x in maps] == [(-(-side // scale),) * 2 for scale in (4, 8, 16, 32)]
+
+
+def test_folding_a_batch_norm_changes_nothing():
+    torch.manual_seed(0)
+    convolution, norm = torch.nn.Conv2d(3, 8, 3, bias=False), torch.nn.BatchNorm2d(8, eps=EPSILON).eval()
+    for value, low in ((norm.weight, 0.5), (norm.bias, -1), (norm.running_mean, -1), (norm.running_var, 0.5)):
+        torch.nn.init.uniform_(value, low, 2)
+    state = dict(lite0_state(), **{"_conv_stem.weight": convolution.weight})
+    state |= {f"_bn0.{name}": value for name, value in norm.state_dict().items()}
+    folded = from_published(state)
+    x = torch.randn(2, 3, 9, 9)
+    ours = torch.nn.functional.conv2d(x, folded["stem.weight"], folded["stem.bias"])
+    assert torch.allclose(ours, norm(convolution(x)), atol=1e-5)
+
+
+def lite0_state():
+    """The names and shapes of the published file, all ones."""
+    shapes = {name: value.shape for name, value in EfficientNetLite0().state_dict().items()}
+    state = {}
+    for ours, theirs, norm in [("stem", "_conv_stem", "_bn0"), ("head", "_conv_head", "_bn1")] + [
+        (f"blocks.{i}.{ours}", f"_blocks.{i}.{theirs}", f"_blocks.{i}.{norm}")
+        for i in range(sum(repeats for repeats, *_ in BLOCKS))
+        for ours, theirs, norm in [
+            ("expand", "_expand_conv", "_bn0"),
+            ("depthwise", "_depthwise_conv", "_bn1"),
+            ("project", "_project_conv", "_bn2"),
+        ]
+        if i or ours != "expand"
+    ]:
+        state[f"{theirs}.weight"] = torch.ones(shapes[f"{ours}.weight"])
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            state[f"{norm}.{name}"] = torch.ones(shapes[f"{ours}.bias"])
+    return state
+
+
+@pytest.mark.parametrize(("size", "kernel", "after", "before"), [(224, 3, 1, 0), (7, 3, 1, 1), (14, 5, 2, 1)])
+def test_padding_is_tensorflows(size, kernel, after, before):
+    assert Convolution(1, 1, kernel, stride=2).missing(size) == (after, before)  # worked out by its "same" formula
+
+
+def test_the_published_weights_have_learnt_what_pictures_show():
+    """A photograph moved by a pixel stays near, another one is far."""
+    from sklearn.datasets import load_sample_images
+
+    china, flower = (torch.tensor(image).permute(2, 0, 1)[None] / 127.5 - 1 for image in load_sample_images().images)
+    network = EfficientNetLite0()
+    network.load_state_dict(lite0_weights(""))
+    with torch.inference_mode():
+        one, moved, other = (
+            torch.nn.functional.normalize(network(x)[-1].mean((2, 3)), dim=1)
+            for x in (china[..., :224, :224], china[..., 1:225, 1:225], flower[..., 100:324, 200:424])
+        )
+    assert (one * moved).sum() > 0.95
+    assert (one * other).sum() < 0.5

