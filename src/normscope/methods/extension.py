@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
@@ -14,11 +13,15 @@ from normscope.objective import Entropy, Information
 from normscope.objective.critics import contrast, contrast_each, dot, global_to_each, global_to_local
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
+from normscope.scoring.local import fit_heat, heat
 from normscope.scoring.norm import norm_with_local
+from normscope.training.batches import Sample
 from normscope.training.device import full_precision
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batches, Method, Phase, Record
 from normscope.training.trade_off import Beta, TradeOff, spread, update
 from normscope.views.augment import Recipe, random_view
+
+MOST_MAPS, LOCAL_CHANNELS = 1000, 64  # for heat maps
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,21 @@ class Extension(Method):
         """Algorithm 5."""
         return norm_with_local(*self.encode(images), self.scale)
 
+    def finish(self, batches: Batches) -> None:
+        """What the map looks like at each location of normal images; the score knows nothing of it."""
+        maps, channels = Sample(MOST_MAPS), cast(int, self.networks["encoder"].local_channels)
+        self.memory = {"channels": torch.randperm(channels)[:LOCAL_CHANNELS].sort().values}
+        for images in batches:
+            maps.add(self.local(images))
+        self.memory |= fit_heat(maps.rows)
+
+    def local(self, images: Tensor) -> Tensor:
+        """[n, c, 5, 5]: the map before the projector, which need not keep what a location looks like."""
+        return self.networks["encoder"](images).local[:, self.memory["channels"]]
+
     def explain(self, images: Tensor) -> Tensor:
-        """−g·l of every location, enlarged to the image: where the map does not fit the whole."""
-        g, local = self.encode(images)
-        fit = torch.einsum("nd,ndhw->nhw", g, local)
-        return F.interpolate(-fit[:, None], images.shape[-2:], mode="bilinear", align_corners=False)[:, 0]
+        """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere.
+
+        The paper has no heat map: this is not its score taken apart, but what its encoder sees at each location.
+        """
+        return heat(self.local(images), self.memory, images.shape[-2:])

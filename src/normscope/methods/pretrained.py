@@ -8,7 +8,7 @@ from torch import Tensor
 
 from normscope.networks.pretrained import LITE0, Frozen
 from normscope.scoring.held_out import held_out
-from normscope.scoring.local import USUAL, columns, fit_local, local_surprisal, smooth
+from normscope.scoring.local import columns, fit_heat, heat, hottest, local_surprisal
 from normscope.scoring.surprisal import Memory, fit_gaussian, gaussian
 from normscope.training.batches import Sample
 from normscope.training.method import Batches, Method
@@ -67,14 +67,11 @@ class Pretrained(Method):
                 self.memory["channels"] = torch.randperm(local.shape[1])[: s.channels].sort().values.to(local.device)
             codes.add(code)
             maps.add(local[:, self.memory["channels"]])
-        self.memory |= {f"code.{name}": value for name, value in fit_gaussian(codes.rows).items()}
-        self.memory |= {f"local.{name}": value for name, value in fit_local(maps.rows).items()}
         usual = held_out(codes.rows, fit_gaussian, gaussian)
-        strangest = smooth(held_out(maps.rows, fit_local, local_surprisal)).flatten(1).amax(1)
-        self.memory["mean"] = torch.stack([usual.mean(), strangest.mean()])
-        self.memory["deviation"] = torch.stack([usual.std(), strangest.std()]) + 1e-6
+        self.memory |= {f"code.{name}": value for name, value in fit_gaussian(codes.rows).items()}
+        self.memory |= {"code.usual": usual.mean(), "code.deviation": usual.std() + 1e-6}
+        self.memory |= {f"local.{name}": value for name, value in fit_heat(maps.rows).items()}
         self.memory["weights"] = weights_of(codes.rows)
-        self.memory["hot"] = strangest.quantile(USUAL)
 
     def recall(self, reference: str) -> Memory:
         prefix = f"{reference}."
@@ -83,21 +80,16 @@ class Pretrained(Method):
     def code(self, images: Tensor) -> Tensor:
         return self.look(images)[0]
 
-    def surprisals(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the code [n] and of every location [n, h, w]."""
-        code, local = self.look(images)
-        where = smooth(local_surprisal(local[:, self.memory["channels"]], self.recall("local")))
-        return gaussian(code, self.recall("code")), where
-
     def score(self, images: Tensor) -> Tensor:
-        whole, where = self.surprisals(images)
-        parts = torch.stack([whole, where.flatten(1).amax(1)], 1)
-        return ((parts - self.memory["mean"].to(parts)) / self.memory["deviation"].to(parts)) @ self.memory["weights"]
+        code, maps = self.look(images)
+        whole, local = self.recall("code"), self.recall("local")
+        surprisal = (gaussian(code, whole) - whole["usual"]) / whole["deviation"]
+        strangest = hottest(local_surprisal(maps[:, self.memory["channels"]], local)) - local["strangest.mean"]
+        return torch.stack([surprisal, strangest / local["strangest.deviation"]], 1) @ self.memory["weights"]
 
     def explain(self, images: Tensor) -> Tensor:
         """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
-        where = self.surprisals(images)[1] / self.memory["hot"]
-        return F.interpolate(where[:, None], images.shape[-2:], mode="bilinear", align_corners=False)[:, 0]
+        return heat(self.look(images)[1][:, self.memory["channels"]], self.recall("local"), images.shape[-2:])
 
 
 def weights_of(codes: Tensor) -> Tensor:

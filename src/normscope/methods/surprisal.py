@@ -1,7 +1,7 @@
 """The product's default: the paper's objective with the parts that work on the budget of a laptop."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,9 +16,11 @@ from normscope.objective.critics import contrast, cosine
 from normscope.objective.cross_entropy import norm_margin
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
+from normscope.scoring.held_out import held_out
+from normscope.scoring.local import columns, fit_heat, heat
 from normscope.scoring.neighbours import neighbours
 from normscope.scoring.surprisal import Memory, fit_gaussian, fit_mixture, gaussian, mixture
-from normscope.training.batches import drawn
+from normscope.training.batches import Sample
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
 from normscope.training.trade_off import Beta, TradeOff, spread, update
@@ -27,7 +29,8 @@ from normscope.views.shifts import rotations
 
 COMPONENTS = 4
 NEIGHBOURS = 5
-MOST_REFERENCES = 5000
+MOST_REFERENCES, MOST_MAPS = 5000, 1000
+LOCAL_CHANNELS = 64  # of which a location is known in a heat map
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,13 @@ class Surprisal(Method):
     over the quarters of the image) under a reference fitted to the training images in that rotation, plus
     −log p(rotation | features); each is put on the scale of the training images and the mean over rotations is taken.
     `shifts=none` leaves rotations, head and third term out.
+
+    Labelled anomalies, where there are any, enter every step beside the images: as further negatives, on the short side
+    of the third term, and as one more answer of the head, whose −log p(rotation) then also counts what it holds for
+    anomalous. A few of them weigh little, and without any the method is the same.
     """
 
+    takes_anomalies = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -79,7 +87,7 @@ class Surprisal(Method):
         self.encoder = ResNet(shape[0], s.width, s.depth, shape[-1])
         d = self.encoder.dimension
         self.projector = nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, s.code))
-        self.head = nn.Linear(d, self.turns)
+        self.head = nn.Linear(d, self.turns + 1)  # the last answer: a labelled anomaly
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp)
         self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
 
@@ -91,22 +99,31 @@ class Surprisal(Method):
         return {"networks": AdamW(self.parameters(), s.learning_rate, weight_decay=s.weight_decay)}
 
     def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images, bad = self.with_anomalies(images)
         views = [random_view(images, self.recipe) for _ in range(2)]
         x = torch.cat([turned for view in views for turned in self.turned(view)])
         features = self.encoder(x.contiguous(memory_format=torch.channels_last)).code
         z, told = self.projector(features), self.head(features)
         turn = torch.arange(self.turns, device=x.device).repeat_interleave(len(images)).repeat(2)
+        turn[bad.repeat(2 * self.turns)] = self.turns
         with full_precision(x.device):
             z, told = z.float(), told.float()
             pairs = [contrast(cosine(z, z, self.settings.temperature))]
             loss, record = self.trade_off(pairs, self.settings.entropy(z), progress)
-            if self.turns > 1:
+            if self.turns > 1 or bad.any():
                 apart = self.settings.separation(z[turn == 0], z[turn != 0])
                 telling = F.cross_entropy(told, turn)
                 loss = loss - self.settings.gamma * apart + self.settings.head * telling
                 record = {**record, "loss": loss, "separation": apart, "head": telling}
         update(optimizers["networks"], loss)
         return {**record, "spread": spread(z)}
+
+    def with_anomalies(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """The images and, behind them, labelled anomalies drawn at random, at most a quarter as many; and which are."""
+        known = images[:0] if self.anomalies is None else self.anomalies
+        some = known[torch.randperm(len(known))[: max(1, len(images) // 4)].to(known.device)]
+        bad = torch.arange(len(images) + len(some), device=images.device) >= len(images)
+        return torch.cat([images, some]), bad
 
     def turned(self, images: Tensor) -> list[Tensor]:
         return rotations(images)[: self.turns]
@@ -120,70 +137,62 @@ class Surprisal(Method):
 
     def finish(self, batches: Batches) -> None:
         """Fits a reference for each rotation, puts the parts of the score on one scale, and learns what is where."""
-        looks = (torch.cat([features, doubts[..., None]], 2) for features, doubts in map(self.look, batches))
-        seen = drawn(looks, MOST_REFERENCES)
-        features, doubts = seen[..., :-1], seen[..., -1]
-        self.memory = {
+        looks, maps = Sample(MOST_REFERENCES), Sample(MOST_MAPS)
+        chosen = torch.randperm(sum(self.encoder.widths))[:LOCAL_CHANNELS].sort().values
+        self.memory = {"channels": chosen}
+        for images in batches:
+            features, doubts = self.look(images)
+            looks.add(torch.cat([features, doubts[..., None]], 2))
+            maps.add(self.local(images))
+        features, doubts = looks.rows[..., :-1], looks.rows[..., -1]
+        self.memory |= {
             f"{turn}.{name}": value
             for turn in range(self.turns)
-            for name, value in fit_reference(self.settings.reference, features[:, turn]).items()
+            for name, value in self.fit_reference(features[:, turn]).items()
         }
-        parts = self.parts(features, doubts, training=True)
+        usual = [held_out(features[:, turn], self.fit_reference, self.surprisal_under) for turn in range(self.turns)]
+        parts = self.side_by_side(torch.stack(usual, 1), doubts)
         self.memory["mean"], self.memory["deviation"] = parts.mean(0), parts.std(0) + 1e-6
-        self.memory["local.mean"], self.memory["local.deviation"] = moments(
-            self.encoder(images).local for images in batches
-        )
+        self.memory |= {f"local.{name}": value for name, value in fit_heat(maps.rows).items()}
 
-    def parts(self, features: Tensor, doubts: Tensor, training: bool = False) -> Tensor:
+    def fit_reference(self, features: Tensor) -> Memory:
+        if self.settings.reference == "gaussian":
+            return fit_gaussian(features)
+        if self.settings.reference == "mixture":
+            return fit_mixture(features, COMPONENTS)
+        return {"codes": features}
+
+    def surprisal_under(self, features: Tensor, memory: Memory) -> Tensor:
+        if self.settings.reference == "gaussian":
+            return gaussian(features, memory)
+        if self.settings.reference == "mixture":
+            return mixture(features, memory)
+        return neighbours(features, memory["codes"], NEIGHBOURS)
+
+    def side_by_side(self, surprisals: Tensor, doubts: Tensor) -> Tensor:
         """The parts of the score, each on its own scale: [n, turns] surprisals, then [n, turns] of the head's."""
-        surprisals = [
-            reference_surprisal(self.settings.reference, features[:, turn], self.recall(turn), training)
-            for turn in range(self.turns)
-        ]
-        parts = torch.stack(surprisals, 1)
-        return torch.cat([parts, doubts], 1) if self.turns > 1 and self.settings.head else parts
+        return torch.cat([surprisals, doubts], 1) if self.turns > 1 and self.settings.head else surprisals
 
-    def recall(self, turn: int) -> Memory:
-        prefix = f"{turn}."
+    def recall(self, reference: str) -> Memory:
+        prefix = f"{reference}."
         return {name.removeprefix(prefix): v for name, v in self.memory.items() if name.startswith(prefix)}
 
     def score(self, images: Tensor) -> Tensor:
-        parts = self.parts(*self.look(images))
+        features, doubts = self.look(images)
+        surprisals = [self.surprisal_under(features[:, turn], self.recall(f"{turn}")) for turn in range(self.turns)]
+        parts = self.side_by_side(torch.stack(surprisals, 1), doubts)
         return ((parts - self.memory["mean"].to(parts)) / self.memory["deviation"].to(parts)).mean(1)
 
+    def local(self, images: Tensor) -> Tensor:
+        """The maps of all stages, side by side at the grid of the second: [n, c, h, w]."""
+        maps = self.encoder.stages(images)
+        return columns(maps, maps[1].shape[2:])[:, self.memory["channels"]]
+
     def explain(self, images: Tensor) -> Tensor:
-        """Mean squared deviation of the local features from what is usual at that place, enlarged to the image."""
-        local = self.encoder(images).local
-        strange = ((local - self.memory["local.mean"]) / self.memory["local.deviation"]).square().mean(1, keepdim=True)
-        return F.interpolate(strange, images.shape[-2:], mode="bilinear", align_corners=False)[:, 0]
+        """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
+        return heat(self.local(images), self.recall("local"), images.shape[-2:])
 
 
 def warm_cosine(progress: float) -> float:
     """Rises over the first twentieth, then falls to nothing along a cosine."""
     return min(1.0, (progress + 0.01) / 0.05) * 0.5 * (1 + math.cos(math.pi * progress))
-
-
-def fit_reference(kind: str, features: Tensor) -> Memory:
-    if kind == "gaussian":
-        return fit_gaussian(features)
-    if kind == "mixture":
-        return fit_mixture(features, COMPONENTS)
-    return {"codes": features}
-
-
-def reference_surprisal(kind: str, features: Tensor, memory: Memory, training: bool) -> Tensor:
-    if kind == "gaussian":
-        return gaussian(features, memory)
-    if kind == "mixture":
-        return mixture(features, memory)
-    return neighbours(features, memory["codes"], NEIGHBOURS, leave_out_itself=training)
-
-
-def moments(maps: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation [d, h, w] over all images of batches of maps [n, d, h, w]."""
-    n, total, squares = 0, torch.zeros(()), torch.zeros(())
-    for batch in maps:
-        n, total, squares = n + len(batch), total + batch.double().sum(0), squares + batch.double().square().sum(0)
-    mean = total / n
-    deviation = (squares / n - mean.square()).clamp(min=0).sqrt()
-    return mean.float(), (deviation + 0.1 * deviation.mean() + 1e-6).float()

@@ -33,7 +33,7 @@ class ResNet(nn.Module):
             )
         )
         self.norm = nn.BatchNorm2d(4 * width)
-        self.dimension, self.depth = 4 * width, depth
+        self.dimension, self.depth, self.widths = 4 * width, depth, widths[1:]
 
     def forward(self, x: Tensor) -> Features:
         local = F.relu(self.norm(self.blocks(self.stem(x))))

@@ -6,10 +6,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from normscope.scoring.held_out import held_out
 from normscope.scoring.surprisal import Memory
 
 USUAL = 0.99
 """The share of normal images that are nowhere hotter than 1 in a heat map."""
+
+
+def fit_heat(maps: Tensor) -> Memory:
+    """`fit_local`, and how strange the strangest place of a normal image is that it was not fitted to: its `mean`,
+    `deviation`, and in `hot` what few exceed."""
+    strangest = hottest(held_out(maps, fit_local, local_surprisal))
+    scale = {"mean": strangest.mean(), "deviation": strangest.std() + 1e-6, "hot": strangest.quantile(USUAL)}
+    return {**fit_local(maps), **{f"strangest.{name}": value for name, value in scale.items()}}
+
+
+def heat(maps: Tensor, memory: Memory, size: Sequence[int]) -> Tensor:
+    """[n, c, h, w] → [n, *size]: 99 of 100 normal images are below 1 everywhere."""
+    where = smooth(local_surprisal(maps, memory)) / memory["strangest.hot"]
+    return F.interpolate(where[:, None], tuple(size), mode="bilinear", align_corners=False)[:, 0]
 
 
 def columns(maps: Sequence[Tensor], grid: Sequence[int]) -> Tensor:
@@ -46,3 +61,8 @@ def local_surprisal(maps: Tensor, memory: Memory) -> Tensor:
 def smooth(maps: Tensor) -> Tensor:
     """[n, h, w]: each location's mean with its neighbours, so that one noisy location does not decide."""
     return F.avg_pool2d(maps[:, None], 3, stride=1, padding=1, count_include_pad=False)[:, 0]
+
+
+def hottest(maps: Tensor) -> Tensor:
+    """[n, h, w] → [n]: the strangest place of each image."""
+    return smooth(maps).flatten(1).amax(1)

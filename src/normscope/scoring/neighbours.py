@@ -4,16 +4,12 @@ import torch
 from torch import Tensor
 
 
-def neighbours(codes: Tensor, normal: Tensor, k: int, *, leave_out_itself: bool = False) -> Tensor:
-    """Mean Euclidean distance of each code [n, d] to its k nearest of `normal` [m, d] → [n].
-
-    With `leave_out_itself` the nearest is passed over: for codes that are among the normal ones themselves.
-    """
-    first = int(leave_out_itself)
-    wanted = min(k + first, len(normal))
+def neighbours(codes: Tensor, normal: Tensor, k: int) -> Tensor:
+    """Mean Euclidean distance of each code [n, d] to its k nearest of `normal` [m, d] → [n]."""
+    wanted = min(k, len(normal))
     # In float64, because cdist subtracts numbers that are nearly equal, and rounds differently for other batches.
     near = [distances(part.double(), normal).topk(wanted, largest=False).values for part in codes.split(1024)]
-    return torch.cat(near)[:, min(first, wanted - 1) :].mean(1).to(codes.dtype)
+    return torch.cat(near).mean(1).to(codes.dtype)
 
 
 def distances(codes: Tensor, normal: Tensor) -> Tensor:
