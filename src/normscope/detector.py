@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime
 import math
@@ -33,6 +34,7 @@ from normscope.images.store import Store
 from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, common_size, gather, passed_over, split
 from normscope.methods import find, method_names, settings_of
 from normscope.settings import JSON, build, to_json
+from normscope.suspects import Suspect, strange
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
 from normscope.training.batches import InOrder, to_float
@@ -62,7 +64,7 @@ class Detector:
     Without `budget` (seconds, or a text like "5m") and `epochs` it trains for five minutes at most. `size` is the side
     to which images are squashed; `auto` takes the typical one, from 28 to what suits the method (64 for most).
     `false_alarm_rate` is the share of normal images that `predict` may flag: it is kept by images held out before
-    training (see `calibration`). None holds nothing out, and there are scores alone.
+    training (see `calibration`). None holds nothing out: then there are scores alone, and no suspects.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Detector:
         self.method: Method | None = None
         self.calibration: Calibration | None = None
         self.card: Card | None = None
+        self.suspects: list[Suspect] = []
 
     def fit(
         self,
@@ -117,7 +120,8 @@ class Detector:
     ) -> Self:
         """Learns from normal images. Fitting again forgets what was learnt before.
 
-        `anomalies` are images known to be bad, for a method that makes use of them.
+        `anomalies` are images known to be bad, for a method that makes use of them. `suspects` then has those of the
+        normal images that look as if they did not belong there; they were learnt from all the same.
 
         With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result.
         The file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
@@ -125,7 +129,7 @@ class Detector:
         `watch` is told of every step. `look` is called after every `look_every` epochs, when this detector scores as if
         training had ended there; neither its result nor its time has any influence on the training.
         """
-        self.method, self.calibration, self.card = None, None, None
+        self.method, self.calibration, self.card, self.suspects = None, None, None, []
         began = time.perf_counter()
         normal, skipped = gather(images, self.size, watch_reading, find(self.name).largest_auto)
         check_worth_learning(normal)
@@ -161,7 +165,19 @@ class Detector:
         if held is not None and self.false_alarm_rate is not None:
             self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
         self.card = self.make_card(normal, training, known, len(skipped), health, steps, time.perf_counter() - began)
+        if self.calibration and method.scores_quickly:
+            self.suspects = self.find_suspects(normal, plan)
         return self
+
+    def find_suspects(self, normal: Store, plan: loop.Plan) -> list[Suspect]:
+        """Each half is scored by what `finish` makes of the other half: who is remembered is not found strange."""
+        scores = np.empty(len(normal))
+        for half in (0, 1):
+            seen = copy.deepcopy(self.fitted())
+            loop.finish(seen, normal.subset(slice(1 - half, None, 2)), plan)
+            scores[half::2] = self.scores_by(seen, normal.subset(slice(half, None, 2)))
+        paths = normal.paths or [None] * len(normal)
+        return [Suspect(int(place), paths[place], float(scores[place])) for place in strange(scores)]
 
     def gather_anomalies(self, anomalies: Images | None, size: int) -> Store | None:
         if anomalies is None:
@@ -289,7 +305,10 @@ class Detector:
         return found
 
     def score_store(self, pixels: Store) -> npt.NDArray[np.float64]:
-        method = self.fitted().eval()
+        return self.scores_by(self.fitted(), pixels)
+
+    def scores_by(self, method: Method, pixels: Store) -> npt.NDArray[np.float64]:
+        method.eval()
         scores = [np.empty(0)]
         with torch.inference_mode():
             for batch in InOrder(pixels, BATCH, self.device):

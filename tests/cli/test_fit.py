@@ -233,3 +233,13 @@ def test_training_is_not_lost_when_the_model_cannot_be_written(run, good, out, m
     assert "cannot be written" in err
     assert run("fit", good, "-o", out / "m", *options, "--resume").code == 0
     assert leftovers(out) == ["m"]
+
+
+def test_strangers_among_the_normal_images_are_named(run, images, tmp_path, out):
+    folder = images(tmp_path / "good", 40)
+    Image.new("RGB", (32, 32), "red").save(folder / "red.png")
+    code, printed, err = run("fit", folder, "-o", out / "m", "--method", "pca", "--json")
+    assert code == 0
+    assert json.loads(printed)["suspects"] == [str(folder / "red.png")]
+    assert "1 image may not be normal" in err
+    assert "red.png" in err.splitlines()[-1]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from normscope.detector import Detector
 
 FEW_STEPS = 100
+SHOWN = 10  # suspects
 
 
 def fit(
@@ -97,9 +98,11 @@ def learn(
         raise
 
 
-def findings(detector: "Detector", folder: Path) -> dict[str, float | str]:
+def findings(detector: "Detector", folder: Path) -> dict[str, float | str | list[str]]:
     """What the user should know of a fitted detector; what is doubtful about it is said at once."""
     card, calibration = detector.card, detector.calibration
+    from normscope.images.folder import printable
+
     assert card is not None
     assert calibration is not None
     data, training = card["data"], card["training"]
@@ -109,12 +112,17 @@ def findings(detector: "Detector", folder: Path) -> dict[str, float | str]:
         say(f"note: {plural(data['skipped'], 'file')} skipped; `normscope doctor {folder}` says why")
     if training["epochs"] is None and 0 < training["steps"] < FEW_STEPS:
         say(f"note: there was time for {plural(training['steps'], 'training step')} only; give a larger --budget")
+    if detector.suspects:
+        say(f"note: {plural(len(detector.suspects), 'image')} may not be normal; the strangest, with their scores:")
+        for suspect in detector.suspects[:SHOWN]:
+            say(f"  {suspect.score:9.2f}  {printable(suspect.path) if suspect.path else suspect.place}")
     return {
         "images": data["images"],
         "skipped": data["skipped"],
         "seconds": training["seconds"],
         "threshold": calibration.threshold,
         "health": training["health"],
+        "suspects": [str(suspect.path) for suspect in detector.suspects],
     }
 
 

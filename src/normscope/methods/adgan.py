@@ -50,6 +50,7 @@ class ADGAN(Method):
     generator steps in all: `least_steps`. Published, a score costs 88 passes back and forth with weights of their own.
     """
 
+    scores_quickly = False
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:

@@ -54,6 +54,7 @@ class AnoGAN(Method):
     lest short trainings score by their first weights.
     """
 
+    scores_quickly = False
     settings: Settings
     steps: Tensor
 

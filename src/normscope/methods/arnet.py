@@ -38,6 +38,7 @@ class ARNet(Method):
     absolute in the score. It keeps the epoch that is best on the test set; this is the last one.
     """
 
+    scores_quickly = False
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:

@@ -52,6 +52,7 @@ class GeoTrans(Method):
     the logits and is always finite, unlike the published log of a softmax.
     """
 
+    scores_quickly = False
     settings: Settings
     sources: Tensor
 

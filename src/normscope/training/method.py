@@ -50,6 +50,7 @@ class Method(nn.Module):
     """
 
     takes_anomalies: ClassVar[bool] = False
+    scores_quickly: ClassVar[bool] = True  # so that looking at all training images once more takes little time
     largest_auto: ClassVar[int] = 64  # pixels a side, where the size of the images is left to the method
     settings: MethodSettings
 

@@ -1,0 +1,28 @@
+"""Which of the images that were given as normal may not be: those that the fitted detector finds far too strange."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FENCE = 6.0
+
+
+class Suspect(NamedTuple):
+    """An image by its place among those that could be read, its file if it came from one, and its score."""
+
+    place: int
+    path: Path | None
+    score: float
+
+
+def strange(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """Indices of scores far above the rest, the highest first.
+
+    Far is FENCE times as far above the median as the upper quartile is (four standard deviations of a normal
+    distribution). Both stay where they are when a tenth of the images are anomalies, unlike mean and deviation.
+    """
+    middle, upper = np.quantile(scores, [0.5, 0.75])
+    order = np.argsort(-scores, kind="stable")
+    return order[scores[order] > middle + FENCE * (upper - middle)]
