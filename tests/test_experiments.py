@@ -16,6 +16,8 @@ SCRIPTS = {
     "scores": ["table2"],
     "table3": ["table3"],
     "long": ["long_run"],
+    "few_anomalies": ["few_anomalies"],
+    "contamination": ["contamination"],
 }
 
 

@@ -1,0 +1,89 @@
+"""What anomalies hidden among the normal images cost, and how many of them `fit` names.
+
+Up to a tenth of the training images are exchanged for those of other classes, which no one has told the detector of.
+"""
+
+import numpy as np
+import torch
+
+from normscope import Detector, datasets
+from normscope.evaluation import results
+from normscope.evaluation.experiment import read_options
+from normscope.evaluation.figures import COLOURS, panels, save, title
+from normscope.evaluation.metrics import auroc
+from normscope.evaluation.protocol import commit
+from normscope.settings import to_json
+
+options = read_options(__doc__, "results/contamination.jsonl", "docs/contamination.png")
+torch.set_num_threads(options.threads)
+shares = (0.0, 0.1) if options.quick else (0.0, 0.01, 0.05, 0.1)
+methods = ("surprisal",) if options.quick else ("surprisal", "pretrained")
+
+
+def measure(dataset: str, normal: int, method: str, share: float) -> dict:
+    data = datasets.load(dataset, options.data_root)
+    task = data.task(normal)
+    others = np.concatenate([data.task(other).train_images for other in range(10) if other != normal])
+    rng = np.random.default_rng(0)
+    hidden = rng.choice(len(task.train_images), round(share * len(task.train_images)), replace=False)
+    images = task.train_images.copy()
+    images[hidden] = others[rng.choice(len(others), len(hidden), replace=False)]
+    detector = Detector(method, budget=options.budget, epochs=options.epochs, device="cpu").fit(images)
+    scores = detector.score(task.test_images)
+    named = {suspect.place for suspect in detector.suspects}
+    return {
+        "dataset": dataset,
+        "method": method,
+        "settings": to_json(detector.settings),
+        "normal": normal,
+        "share": share,
+        "seed": 0,
+        "budget": options.budget,
+        "metrics": {"auroc": round(auroc(scores, task.test_labels.look()), 6)},
+        "images": len(images),
+        "hidden": len(hidden),
+        "named": len(named),
+        "named_rightly": len(named & set(hidden.tolist())),
+        "steps": detector.card["training"]["steps"],
+        "health": detector.card["training"]["health"],
+        "threads": options.threads,
+        "commit": commit(),
+        "error": None,
+    }
+
+
+def key(row: dict) -> tuple:
+    return tuple(row[name] for name in ("dataset", "normal", "method", "share"))
+
+
+found = {key(row): row for row in results.read(options.out)}
+for dataset, normal in options.tasks:
+    for method in methods:
+        for share in shares:
+            if (dataset, normal, method, share) not in found:
+                row = measure(dataset, normal, method, share)
+                found[key(row)] = row
+                results.append(options.out, row)
+figure, axes = panels([title(*task) for task in options.tasks])
+for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
+    for colour, method in zip(COLOURS, methods, strict=False):
+        own = [found[dataset, normal, method, share] for share in shares]
+        axis.plot(
+            [100 * share for share in shares],
+            [100 * row["metrics"]["auroc"] for row in own],
+            "o-",
+            color=colour,
+            label=f"{method}: AUROC",
+        )
+        axis.plot(
+            [100 * row["share"] for row in own if row["hidden"]],
+            [100 * row["named_rightly"] / row["hidden"] for row in own if row["hidden"]],
+            "o:",
+            color=colour,
+            markersize=4,
+            label=f"{method}: share of the hidden that is named",
+        )
+    axis.set(xlabel="anomalies among the training images, %", ylim=(0, 100))
+axes[0].set_ylabel("%")
+axes[0].legend(fontsize=8)
+save(figure, options.picture)
