@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights, plan
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 
 @pytest.fixture(autouse=True)

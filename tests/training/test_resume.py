@@ -15,7 +15,8 @@ from normscope.training import checkpoint, loop
 from normscope.training.loop import Plan, fit
 from normscope.training.method import Method, Phase
 from normscope.training.randomness import seeded
-from normscope.training.trade_off import TradeOff, update
+from normscope.training.steps import update
+from normscope.training.trade_off import TradeOff
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (14, 3, 6, 6), dtype=np.uint8)
 STEPS = 6 + 9  # three batches an epoch, two epochs and then three

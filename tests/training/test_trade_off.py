@@ -7,7 +7,8 @@ from normscope.objective import information as estimators
 from normscope.objective.critics import contrast, dot
 from normscope.objective.entropy import gaussian
 from normscope.objective.information import donsker_varadhan, infonce
-from normscope.training.trade_off import TradeOff, spread, update
+from normscope.training.steps import update
+from normscope.training.trade_off import TradeOff
 
 ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
 
@@ -138,18 +139,3 @@ def gained(estimator, score):
 def test_a_critic_that_tells_pairs_apart_has_information(estimator):
     pairs = [(torch.full((4,), 3.0), torch.full((4, 7), -3.0))]
     assert TradeOff(estimator, 3.0)(pairs, torch.tensor(1.0), 0.0)[1]["information"] > 0.5
-
-
-def test_spread_is_nothing_once_all_codes_are_the_same():
-    codes = torch.tensor([[1.0, 5.0], [3.0, 5.0]], requires_grad=True)
-    assert spread(codes) == pytest.approx((2**0.5 + 0) / 2)
-    assert not spread(codes).requires_grad
-    assert spread(torch.ones(4, 3)) == 0
-
-
-def test_update_forgets_the_gradient_of_the_step_before():
-    weight = torch.tensor([1.0], requires_grad=True)
-    optimizer = torch.optim.SGD([weight], 0.1)
-    for _ in range(2):
-        update(optimizer, 2 * weight.sum())
-    assert weight.item() == pytest.approx(0.6)

@@ -11,7 +11,7 @@ from torch.optim import Adam, Optimizer
 from normscope.networks.dcgan import Encoder, Generator
 from normscope.training.method import Method, Phase, Record
 from normscope.training.randomness import seeded
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 STARTS = 0  # the key under which the first codes of the search are drawn, the same for every image
 

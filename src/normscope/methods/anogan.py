@@ -13,7 +13,7 @@ from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
 from normscope.training.method import Method, Phase, Record
 from normscope.training.randomness import seeded
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 START = 0  # the key under which the search's first code is drawn, the same for every image
 TOGETHER = 16  # images that are searched for at the same time

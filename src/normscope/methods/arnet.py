@@ -11,7 +11,7 @@ from normscope.errors import SettingError
 from normscope.networks.unet import UNet
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 from normscope.views.shifts import rotations
 
 

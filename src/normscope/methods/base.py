@@ -17,7 +17,8 @@ from normscope.scoring.norm import norm
 from normscope.scoring.pair import pair
 from normscope.training.device import full_precision
 from normscope.training.method import Method, Phase, Record
-from normscope.training.trade_off import Beta, TradeOff, spread, update
+from normscope.training.steps import spread, update
+from normscope.training.trade_off import Beta, TradeOff
 from normscope.views.augment import Recipe, random_view
 
 

@@ -14,7 +14,7 @@ from normscope.errors import SettingError
 from normscope.networks.convolutional import decoder, encoder
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 FLOOR, JITTER = 1e-3, 1e-4  # added to the variances: this, and in training noise of this standard deviation
 TINY = 1e-7

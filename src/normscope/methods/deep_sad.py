@@ -12,7 +12,7 @@ from normscope.errors import SettingError
 from normscope.networks.lenet import Contrast, Decoder, Encoder, Network, centre_of, layers
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
-from normscope.training.trade_off import spread, update
+from normscope.training.steps import spread, update
 
 LEAST_DISTANCE = 1e-6
 

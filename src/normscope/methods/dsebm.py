@@ -13,7 +13,7 @@ from normscope.errors import SettingError
 from normscope.networks.convolutional import encoder
 from normscope.training.device import full_precision
 from normscope.training.method import Method, Phase, Record
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from normscope.scoring.norm import norm_with_local
 from normscope.training.batches import Sample
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
-from normscope.training.trade_off import Beta, TradeOff, spread, update
+from normscope.training.steps import spread, update
+from normscope.training.trade_off import Beta, TradeOff
 from normscope.views.augment import Recipe, random_view
 
 MOST_MAPS, LOCAL_CHANNELS = 1000, 64  # for heat maps

@@ -10,7 +10,7 @@ from torch.optim import Adam, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
 from normscope.training.method import Method, Phase, Record
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 LEAST_LOSS = 1e-5  # a discriminator that makes so few mistakes teaches nothing and is begun afresh
 

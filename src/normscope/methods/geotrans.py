@@ -14,7 +14,7 @@ from normscope.errors import SettingError
 from normscope.networks.wide_resnet import WideResNet
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 EULER = 0.5772156649015329
 MOST_ROUNDS, CLOSE_ENOUGH, NEWTON_STEPS = 1000, 1e-9, 5

@@ -12,7 +12,7 @@ from torch.optim import Adam, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
 from normscope.training.method import Method, Phase, Record
-from normscope.training.trade_off import update
+from normscope.training.steps import update
 
 LATENT_WEIGHT = 10.0
 MINING_STEP = 2.0

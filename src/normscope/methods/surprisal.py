@@ -23,7 +23,8 @@ from normscope.scoring.surprisal import Memory, fit_gaussian, fit_mixture, gauss
 from normscope.training.batches import Sample
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
-from normscope.training.trade_off import Beta, TradeOff, spread, update
+from normscope.training.steps import spread, update
+from normscope.training.trade_off import Beta, TradeOff
 from normscope.views.augment import Recipe, random_view
 from normscope.views.shifts import rotations
 

@@ -71,15 +71,3 @@ class TradeOff(nn.Module):
     def rebalance(self, lacking: Tensor, entropy: Tensor) -> None:
         step = (entropy.clamp(min=1e-6) / lacking.clamp(min=1e-6)).log().clamp(-1, 1)
         self.balance.mul_((0.01 * step).exp()).clamp_(1e-3, 1e3)
-
-
-def spread(codes: Tensor) -> Tensor:
-    """Standard deviation of a code's entries over the batch: nothing once all images get the same code."""
-    return codes.detach().std(0).mean()
-
-
-def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step of what the optimiser owns; other networks that the loss passes through get no gradient."""
-    optimizer.zero_grad()
-    loss.backward(inputs=[parameter for group in optimizer.param_groups for parameter in group["params"]])
-    optimizer.step()
