@@ -18,6 +18,7 @@ SCRIPTS = {
     "long": ["long_run"],
     "few_anomalies": ["few_anomalies"],
     "contamination": ["contamination"],
+    "patches": ["patches"],
 }
 
 
