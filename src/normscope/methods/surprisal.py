@@ -31,6 +31,7 @@ from normscope.views.shifts import rotations
 COMPONENTS = 4
 NEIGHBOURS = 5
 MOST_REFERENCES, MOST_MAPS = 5000, 1000
+SURE = 0.2  # nats, added to the deviation of doubts: a head may be surer of the images it learnt from than of any other
 LOCAL_CHANNELS = 64  # of which a location is known in a heat map
 
 
@@ -148,12 +149,12 @@ class Surprisal(Method):
         features, doubts = looks.rows[..., :-1], looks.rows[..., -1]
         self.memory |= {
             f"{turn}.{name}": value
-            for turn in range(self.turns)
-            for name, value in self.fit_reference(features[:, turn]).items()
+            for turn, x in enumerate(features.unbind(1))
+            for name, value in self.fit_reference(x).items()
         }
-        usual = [held_out(features[:, turn], self.fit_reference, self.surprisal_under) for turn in range(self.turns)]
-        parts = self.side_by_side(torch.stack(usual, 1), doubts)
-        self.memory["mean"], self.memory["deviation"] = parts.mean(0), parts.std(0) + 1e-6
+        usual = torch.stack([held_out(x, self.fit_reference, self.surprisal_under) for x in features.unbind(1)], 1)
+        self.memory["mean"] = self.side_by_side(usual.mean(0), doubts.mean(0))
+        self.memory["deviation"] = self.side_by_side(usual.std(0) + 1e-6, doubts.std(0) + SURE)
         self.memory |= {f"local.{name}": value for name, value in fit_heat(maps.rows).items()}
 
     def fit_reference(self, features: Tensor) -> Memory:
@@ -171,8 +172,8 @@ class Surprisal(Method):
         return neighbours(features, memory["codes"], NEIGHBOURS)
 
     def side_by_side(self, surprisals: Tensor, doubts: Tensor) -> Tensor:
-        """The parts of the score, each on its own scale: [n, turns] surprisals, then [n, turns] of the head's."""
-        return torch.cat([surprisals, doubts], 1) if self.turns > 1 and self.settings.head else surprisals
+        """The parts of the score, each on its own scale: surprisals [..., turns], then as many of the head's."""
+        return torch.cat([surprisals, doubts], -1) if self.turns > 1 and self.settings.head else surprisals
 
     def recall(self, reference: str) -> Memory:
         prefix = f"{reference}."
@@ -180,7 +181,7 @@ class Surprisal(Method):
 
     def score(self, images: Tensor) -> Tensor:
         features, doubts = self.look(images)
-        surprisals = [self.surprisal_under(features[:, turn], self.recall(f"{turn}")) for turn in range(self.turns)]
+        surprisals = [self.surprisal_under(x, self.recall(f"{turn}")) for turn, x in enumerate(features.unbind(1))]
         parts = self.side_by_side(torch.stack(surprisals, 1), doubts)
         return ((parts - self.memory["mean"].to(parts)) / self.memory["deviation"].to(parts)).mean(1)
 
