@@ -165,6 +165,30 @@ def test_any_name_can_be_printed(run, good, model, tmp_path, images):
     assert strange.exists()
 
 
+SWALLOWS = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "normscope.artifact":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                pass
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_control_c_is_not_lost_in_an_import(good, tmp_path):
+    """Python discards an interrupt that comes while it runs, e.g. the callback of a weak reference."""
+    done = spawn("fit", good, "-o", tmp_path / "m", "--method", "knn", script=SWALLOWS)
+    assert done.returncode == 130
+    assert done.stderr.decode().splitlines()[-1] == "interrupted"
+    assert not (tmp_path / "m").exists()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_control_c_while_starting_up(good, tmp_path):
     process = subprocess.Popen(command("fit", good, "-o", tmp_path / "m"), stderr=subprocess.PIPE)

@@ -11,6 +11,7 @@ from normscope.cli.output import (
     Debug,
     Json,
     check_writable,
+    import_all,
     one_line_errors,
     plural,
     print_json,
@@ -43,6 +44,7 @@ def bench(
     """Measure methods one-versus-rest; cells that the file already has are skipped."""
     with one_line_errors(debug):
         check_writable(out)
+        import_all()
         from normscope.datasets import load
         from normscope.evaluation.grid import missing, run_all, threads_for
         from normscope.evaluation.protocol import Cell

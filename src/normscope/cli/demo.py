@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, print_json, say
+from normscope.cli.output import Debug, Json, import_all, one_line_errors, print_json, say
 from normscope.cli.progress import bars
 from normscope.errors import ImageFolderError
 
@@ -35,6 +35,7 @@ def demo(
         say(f"{out / 'good'} has {len(good)} images of the digit {NORMAL}, {out / 'mixed'} {len(mixed)} of all digits")
         import numpy as np
 
+        import_all()
         from normscope.detector import Detector
         from normscope.evaluation.metrics import auroc
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from normscope.cli.output import Debug, Json, check_writable, one_line_errors, plural, print_json, say
+from normscope.cli.output import Debug, Json, check_writable, import_all, one_line_errors, plural, print_json, say
 from normscope.cli.progress import bars
 from normscope.errors import SettingError
 
@@ -44,6 +44,7 @@ def fit(
         check_writable(model)
         if encoder:
             method, set_ = "pretrained" if method == "surprisal" else method, [*set_, f"encoder={encoder}"]
+        import_all()
         from normscope.detector import Detector
         from normscope.methods import settings_of
         from normscope.settings import parse, to_json

@@ -40,6 +40,16 @@ def one_line_errors(debug: bool) -> Iterator[None]:
         raise typer.Exit(WRONG_USE) from None
 
 
+def import_all() -> None:
+    """What takes seconds to import, with Ctrl-C held back until it is there: inside an import it may be swallowed."""
+    from normscope.training.interrupt import deferred
+
+    with deferred() as stop:
+        import normscope.detector  # noqa: F401
+    if stop.requested:
+        raise KeyboardInterrupt
+
+
 def explanation(error: Exception) -> str:
     if isinstance(error, NormscopeError | ImportError):
         return str(error)

@@ -13,6 +13,7 @@ from normscope.cli.output import (
     Debug,
     Json,
     check_writable,
+    import_all,
     one_line_errors,
     plural,
     print_json,
@@ -41,6 +42,7 @@ def score(
     with one_line_errors(debug):
         if csv_file:
             check_writable(csv_file)
+        import_all()
         from normscope.detector import load
 
         detector = load(model, device=device)
