@@ -62,11 +62,13 @@ class Pretrained(Method):
         for images in batches:
             chosen = lots[done : done + len(images)] >= least
             done += len(images)
-            code, local = self.look(images[chosen.to(images.device)])
-            if not self.memory:
-                self.memory["channels"] = torch.randperm(local.shape[1])[: s.channels].sort().values.to(local.device)
-            codes.add(code)
-            maps.add(local[:, self.memory["channels"]])
+            if chosen.any():
+                code, local = self.look(images[chosen.to(images.device)])
+                if not self.memory:
+                    some = torch.randperm(local.shape[1])[: s.channels].sort().values
+                    self.memory["channels"] = some.to(local.device)
+                codes.add(code)
+                maps.add(local[:, self.memory["channels"]])
         usual = held_out(codes.rows, fit_gaussian, gaussian)
         self.memory |= {f"code.{name}": value for name, value in fit_gaussian(codes.rows).items()}
         self.memory |= {"code.usual": usual.mean(), "code.deviation": usual.std() + 1e-6}
