@@ -33,6 +33,7 @@ from normscope.images.folder import printable
 from normscope.images.store import Store
 from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, common_size, gather, passed_over, split
 from normscope.methods import find, method_names, settings_of
+from normscope.scoring.surprisal import beneath
 from normscope.settings import JSON, build, to_json
 from normscope.suspects import Suspect, strange
 from normscope.training import checkpoint as checkpoints
@@ -415,7 +416,3 @@ def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: str) -> 
     detector.calibration = Calibration.unpack(tensors, calibration) if calibration else None
     detector.card = card
     return detector
-
-
-def beneath(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -13,7 +13,7 @@ from normscope.objective import Entropy, Information
 from normscope.objective.critics import contrast, contrast_each, dot, global_to_each, global_to_local
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
-from normscope.scoring.local import fit_heat, heat
+from normscope.scoring.local import MOST_MAPS, fit_heat, heat, some_channels
 from normscope.scoring.norm import norm_with_local
 from normscope.training.batches import Sample
 from normscope.training.device import full_precision
@@ -21,8 +21,6 @@ from normscope.training.method import Batches, Method, Phase, Record
 from normscope.training.steps import spread, update
 from normscope.training.trade_off import Beta, TradeOff
 from normscope.views.augment import Recipe, random_view
-
-MOST_MAPS, LOCAL_CHANNELS = 1000, 64  # for heat maps
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Extension(Method):
     def finish(self, batches: Batches) -> None:
         """What the map looks like at each location of normal images; the score knows nothing of it."""
         maps, channels = Sample(MOST_MAPS), cast(int, self.networks["encoder"].local_channels)
-        self.memory = {"channels": torch.randperm(channels)[:LOCAL_CHANNELS].sort().values}
+        self.memory = {"channels": some_channels(channels)}
         for images in batches:
             maps.add(self.local(images))
         self.memory |= fit_heat(maps.rows)

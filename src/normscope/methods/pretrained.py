@@ -8,8 +8,8 @@ from torch import Tensor
 
 from normscope.networks.pretrained import LITE0, Frozen
 from normscope.scoring.held_out import held_out
-from normscope.scoring.local import columns, fit_heat, heat, hottest, local_surprisal
-from normscope.scoring.surprisal import Memory, fit_gaussian, gaussian
+from normscope.scoring.local import MOST_MAPS, columns, fit_heat, heat, hottest, local_surprisal, some_channels
+from normscope.scoring.surprisal import beneath, fit_gaussian, gaussian
 from normscope.training.batches import Sample
 from normscope.training.method import Batches, Method
 
@@ -24,7 +24,7 @@ class Settings:
     side: int = 160
     channels: int = 100
     references: int = 5000
-    local_references: int = 1000
+    local_references: int = MOST_MAPS
     batch_size: int = 256
 
 
@@ -65,8 +65,7 @@ class Pretrained(Method):
             if chosen.any():
                 code, local = self.look(images[chosen.to(images.device)])
                 if not self.memory:
-                    some = torch.randperm(local.shape[1])[: s.channels].sort().values
-                    self.memory["channels"] = some.to(local.device)
+                    self.memory["channels"] = some_channels(local.shape[1], s.channels).to(local.device)
                 codes.add(code)
                 maps.add(local[:, self.memory["channels"]])
         usual = held_out(codes.rows, fit_gaussian, gaussian)
@@ -75,23 +74,19 @@ class Pretrained(Method):
         self.memory |= {f"local.{name}": value for name, value in fit_heat(maps.rows).items()}
         self.memory["weights"] = weights_of(codes.rows)
 
-    def recall(self, reference: str) -> Memory:
-        prefix = f"{reference}."
-        return {name.removeprefix(prefix): v for name, v in self.memory.items() if name.startswith(prefix)}
-
     def code(self, images: Tensor) -> Tensor:
         return self.look(images)[0]
 
     def score(self, images: Tensor) -> Tensor:
         code, maps = self.look(images)
-        whole, local = self.recall("code"), self.recall("local")
+        whole, local = beneath(self.memory, "code."), beneath(self.memory, "local.")
         surprisal = (gaussian(code, whole) - whole["usual"]) / whole["deviation"]
         strangest = hottest(local_surprisal(maps[:, self.memory["channels"]], local)) - local["strangest.mean"]
         return torch.stack([surprisal, strangest / local["strangest.deviation"]], 1) @ self.memory["weights"]
 
     def explain(self, images: Tensor) -> Tensor:
         """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
-        return heat(self.look(images)[1][:, self.memory["channels"]], self.recall("local"), images.shape[-2:])
+        return heat(self.look(images)[1][:, self.memory["channels"]], beneath(self.memory, "local."), images.shape[-2:])
 
 
 def weights_of(codes: Tensor) -> Tensor:
@@ -99,7 +94,7 @@ def weights_of(codes: Tensor) -> Tensor:
 
     Pictures of one thing from one place are alike, and what is wrong with such a thing is at some place in it; where
     normal pictures differ from each other, as those of dogs do, an anomaly is another kind of thing. The mean cosine of
-    two normal codes says which it is, without a label: about 0.8 for parts under a camera, 0.4 for photographs.
+    two normal codes says which it is, without a label.
     """
     alike = codes.mean(0).square().sum().clamp(0, 1)
     odds = torch.stack([1 - alike, alike]).square()

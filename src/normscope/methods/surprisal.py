@@ -17,9 +17,9 @@ from normscope.objective.cross_entropy import norm_margin
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
 from normscope.scoring.held_out import held_out
-from normscope.scoring.local import columns, fit_heat, heat
+from normscope.scoring.local import MOST_MAPS, columns, fit_heat, heat, some_channels
 from normscope.scoring.neighbours import neighbours
-from normscope.scoring.surprisal import Memory, fit_gaussian, fit_mixture, gaussian, mixture
+from normscope.scoring.surprisal import Memory, beneath, fit_gaussian, fit_mixture, gaussian, mixture
 from normscope.training.batches import Sample
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
@@ -30,9 +30,8 @@ from normscope.views.shifts import rotations
 
 COMPONENTS = 4
 NEIGHBOURS = 5
-MOST_REFERENCES, MOST_MAPS = 5000, 1000
+MOST_REFERENCES = 5000
 SURE = 0.2  # nats, added to the deviation of doubts: a head may be surer of the images it learnt from than of any other
-LOCAL_CHANNELS = 64  # of which a location is known in a heat map
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,7 @@ class Surprisal(Method):
     def finish(self, batches: Batches) -> None:
         """Fits a reference for each rotation, puts the parts of the score on one scale, and learns what is where."""
         looks, maps = Sample(MOST_REFERENCES), Sample(MOST_MAPS)
-        chosen = torch.randperm(sum(self.encoder.widths))[:LOCAL_CHANNELS].sort().values
-        self.memory = {"channels": chosen}
+        self.memory = {"channels": some_channels(sum(self.encoder.widths))}
         for images in batches:
             features, doubts = self.look(images)
             looks.add(torch.cat([features, doubts[..., None]], 2))
@@ -175,13 +173,11 @@ class Surprisal(Method):
         """The parts of the score, each on its own scale: surprisals [..., turns], then as many of the head's."""
         return torch.cat([surprisals, doubts], -1) if self.turns > 1 and self.settings.head else surprisals
 
-    def recall(self, reference: str) -> Memory:
-        prefix = f"{reference}."
-        return {name.removeprefix(prefix): v for name, v in self.memory.items() if name.startswith(prefix)}
-
     def score(self, images: Tensor) -> Tensor:
         features, doubts = self.look(images)
-        surprisals = [self.surprisal_under(x, self.recall(f"{turn}")) for turn, x in enumerate(features.unbind(1))]
+        surprisals = [
+            self.surprisal_under(x, beneath(self.memory, f"{turn}.")) for turn, x in enumerate(features.unbind(1))
+        ]
         parts = self.side_by_side(torch.stack(surprisals, 1), doubts)
         return ((parts - self.memory["mean"].to(parts)) / self.memory["deviation"].to(parts)).mean(1)
 
@@ -192,7 +188,7 @@ class Surprisal(Method):
 
     def explain(self, images: Tensor) -> Tensor:
         """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
-        return heat(self.local(images), self.recall("local"), images.shape[-2:])
+        return heat(self.local(images), beneath(self.memory, "local."), images.shape[-2:])
 
 
 def warm_cosine(progress: float) -> float:

@@ -15,8 +15,8 @@ from normscope.networks.efficientnet import EfficientNetLite0, from_published
 
 LITE0 = "efficientnet-lite0"
 PIXELS = 2**17
-"""Of the images that go through at once: larger maps are given back to the system after every layer, and asking for
-them anew took longer than the convolutions."""
+"""Of the images that go through at once: the memory of larger maps is given back to the system after every layer, only
+to be asked for anew."""
 
 
 class Frozen(nn.Module):

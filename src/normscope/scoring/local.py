@@ -9,6 +9,7 @@ from torch import Tensor
 from normscope.scoring.held_out import held_out
 from normscope.scoring.surprisal import Memory
 
+MOST_MAPS = 1000  # normal images that the Gaussians are fitted to
 USUAL = 0.99
 """The share of normal images that are nowhere hotter than 1 in a heat map."""
 
@@ -25,6 +26,11 @@ def heat(maps: Tensor, memory: Memory, size: Sequence[int]) -> Tensor:
     """[n, c, h, w] → [n, *size]: 99 of 100 normal images are below 1 everywhere."""
     where = smooth(local_surprisal(maps, memory)) / memory["strangest.hot"]
     return F.interpolate(where[:, None], tuple(size), mode="bilinear", align_corners=False)[:, 0]
+
+
+def some_channels(total: int, most: int = 64) -> Tensor:
+    """Which channels a location is known by, drawn at random (PaDiM, Defard et al. 2021): [most], in order."""
+    return torch.randperm(total)[:most].sort().values
 
 
 def columns(maps: Sequence[Tensor], grid: Sequence[int]) -> Tensor:

@@ -11,6 +11,11 @@ from torch import Tensor
 Memory = dict[str, Tensor]
 
 
+def beneath(tensors: Mapping[str, Tensor], prefix: str) -> Memory:
+    """Those whose names begin with the prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 def fit_gaussian(codes: Tensor) -> Memory:
     """A Gaussian with full covariance, shrunk towards a multiple of the identity (Ledoit & Wolf 2004)."""
     x = codes.double().cpu()
