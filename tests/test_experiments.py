@@ -19,6 +19,9 @@ SCRIPTS = {
     "few_anomalies": ["few_anomalies"],
     "contamination": ["contamination"],
     "patches": ["patches"],
+    "published": ["published"],
+    "entropy_term": ["entropy_term"],
+    "accuracy": ["accuracy"],
 }
 
 

@@ -1,8 +1,17 @@
 """What a model file says of itself, in JSON."""
 
-from typing import TypedDict
+import datetime
+from typing import TYPE_CHECKING, TypedDict
 
-from normscope.settings import JSON
+import torch
+
+from normscope import __version__
+from normscope.calibration import Calibration
+from normscope.images.store import Store
+from normscope.settings import JSON, to_json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class Preprocessing(TypedDict):
@@ -41,3 +50,35 @@ class Card(TypedDict):
     normscope: str
     torch: str
     created: str
+
+
+def data_of(normal: Store, training: Store, anomalies: Store | None, skipped: int) -> Data:
+    return {
+        "images": len(normal),
+        "trained_on": len(training),
+        "skipped": skipped,
+        "anomalies": len(anomalies) if anomalies else 0,
+        "grey": normal.grey,
+        "sha256": normal.sha256,
+    }
+
+
+def make_card(
+    method: str,
+    settings: "DataclassInstance",
+    calibration: Calibration | None,
+    size: int,
+    data: Data,
+    training: Training,
+) -> Card:
+    return {
+        "method": method,
+        "settings": to_json(settings),
+        "preprocessing": {"channels": 3, "size": size, "resize": "squashed to a square", "range": [-1, 1]},
+        "calibration": calibration.pack()[1] if calibration else None,
+        "data": data,
+        "training": training,
+        "normscope": __version__,
+        "torch": torch.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import datetime
 import math
-import numbers
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self, TypedDict, TypeGuard, cast
+from typing import Literal, Self, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +16,7 @@ import torch.nn.functional as F
 
 from normscope import __version__, artifact
 from normscope.calibration import Calibration, check_rate
-from normscope.card import Card
+from normscope.card import Card, data_of, make_card
 from normscope.errors import (
     ImageFolderError,
     ModelFileError,
@@ -34,14 +31,14 @@ from normscope.images.store import Store
 from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, common_size, gather, passed_over, split
 from normscope.methods import find, method_names, settings_of
 from normscope.scoring.surprisal import beneath
-from normscope.settings import JSON, build, to_json
+from normscope.settings import JSON, build, check_counts, is_whole, to_json
 from normscope.suspects import Suspect, strange
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
 from normscope.training.batches import InOrder, to_float
 from normscope.training.budget import seconds as budget_seconds
 from normscope.training.device import choose_device
-from normscope.training.method import Method, MethodSettings
+from normscope.training.method import Method
 from normscope.training.randomness import seeded
 
 DEFAULT_BUDGET = 300.0
@@ -135,12 +132,7 @@ class Detector:
         normal, skipped = gather(images, self.size, watch_reading, find(self.name).largest_auto)
         check_worth_learning(normal)
         training, held = split(normal, self.false_alarm_rate, np.random.default_rng((self.seed, SPLIT)))
-        shape = (3, normal.size, normal.size)
         known = self.gather_anomalies(anomalies, normal.size)
-        with seeded(self.seed, INITIALISE):
-            method = find(self.name)(self.settings, shape)
-        method.begin()
-        method.anomalies = to_float(known[:], self.device) if known else None
         plan = loop.Plan(
             seed=self.seed,
             epochs=self.epochs,
@@ -153,22 +145,37 @@ class Detector:
         if look_every < 1:
             raise SettingError(f"look_every is {look_every}; give a whole number of epochs from 1 on")
         seen = loop.Look(look_every, self.shown_to(look)) if look else None
-        try:
-            health, steps = loop.fit(method, training, plan, watch, seen)
-            if health != "ok" and not allow_collapse:
-                raise TrainingError(f"{health}; or keep the model as it is with --allow-collapse")
-        except TrainingError:
-            if plan.checkpoint:  # going on from there would fail again
-                checkpoints.remove(plan.checkpoint)
-            raise
+        method = self.untrained(normal.size)
+        method.begin()
+        method.anomalies = to_float(known[:], self.device) if known else None
+        health, steps = train(method, training, plan, watch, seen, allow_collapse)
         method.anomalies = None
         self.method = method
         if held is not None and self.false_alarm_rate is not None:
             self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
-        self.card = self.make_card(normal, training, known, len(skipped), health, steps, time.perf_counter() - began)
+        self.card = make_card(
+            self.name,
+            self.settings,
+            self.calibration,
+            normal.size,
+            data_of(normal, training, known, len(skipped)),
+            {
+                "seed": self.seed,
+                "epochs": self.epochs,
+                "budget": self.budget,
+                "steps": steps,
+                "seconds": round(time.perf_counter() - began, 3),
+                "device": str(self.device),
+                "health": health,
+            },
+        )
         if self.calibration and method.scores_quickly:
             self.suspects = self.find_suspects(normal, plan)
         return self
+
+    def untrained(self, size: int) -> Method:
+        with seeded(self.seed, INITIALISE):
+            return find(self.name)(self.settings, (3, size, size))
 
     def find_suspects(self, normal: Store, plan: loop.Plan) -> list[Suspect]:
         """Each half is scored by what `finish` makes of the other half: who is remembered is not found strange."""
@@ -332,56 +339,25 @@ class Detector:
             "device": str(self.device),
         }
 
-    def make_card(
-        self,
-        normal: Store,
-        training: Store,
-        known: Store | None,
-        skipped: int,
-        health: str,
-        steps: int,
-        took: float,
-    ) -> Card:
-        """What the model file says of itself."""
-        return {
-            "method": self.name,
-            "settings": to_json(self.settings),
-            "preprocessing": {"channels": 3, "size": normal.size, "resize": "squashed to a square", "range": [-1, 1]},
-            "calibration": self.calibration.pack()[1] if self.calibration else None,
-            "data": {
-                "images": len(normal),
-                "trained_on": len(training),
-                "skipped": skipped,
-                "anomalies": len(known) if known else 0,
-                "grey": normal.grey,
-                "sha256": normal.sha256,
-            },
-            "training": {
-                "seed": self.seed,
-                "epochs": self.epochs,
-                "budget": self.budget,
-                "steps": steps,
-                "seconds": round(took, 3),
-                "device": str(self.device),
-                "health": health,
-            },
-            "normscope": __version__,
-            "torch": torch.__version__,
-            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        }
 
-
-def is_whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def check_counts(settings: MethodSettings) -> None:
-    """A whole number that is positive by default counts something (images, epochs, channels …): there must be one."""
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        least = 0 if field.name.startswith("least_") else 1
-        if is_whole(field.default) and field.default > 0 and is_whole(value) and value < least:
-            raise SettingError(f"setting {field.name!r} cannot be {value}; give a whole number from {least} on")
+def train(
+    method: Method,
+    pixels: Store,
+    plan: loop.Plan,
+    watch: Callable[[loop.Progress], None],
+    look: loop.Look | None,
+    allow_collapse: bool,
+) -> loop.Outcome:
+    """As `loop.fit`; but a collapse is an error unless allowed, and no checkpoint is left of a run that failed."""
+    try:
+        outcome = loop.fit(method, pixels, plan, watch, look)
+        if outcome.health != "ok" and not allow_collapse:
+            raise TrainingError(f"{outcome.health}; or keep the model as it is with --allow-collapse")
+    except TrainingError:
+        if plan.checkpoint:
+            checkpoints.remove(plan.checkpoint)
+        raise
+    return outcome
 
 
 def load(path: str | Path, *, device: str = "auto") -> Detector:
@@ -406,9 +382,7 @@ def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: str) -> 
         false_alarm_rate=cast(float, calibration["rate"]) if calibration else None,
         device=device,
     )
-    size = card["preprocessing"]["size"]
-    with seeded(detector.seed, INITIALISE):  # weights that are replaced at once, but drawn all the same
-        method = find(detector.name)(detector.settings, (3, size, size))
+    method = detector.untrained(card["preprocessing"]["size"])
     method.load_state_dict(beneath(tensors, "weights."))
     method.to(detector.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     method.memory = {name: value.to(detector.device) for name, value in beneath(tensors, "memory.").items()}

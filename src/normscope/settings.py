@@ -15,7 +15,7 @@ import numbers
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from normscope.errors import SettingError
 
@@ -57,6 +57,19 @@ def to_json(settings: DataclassInstance) -> dict[str, JSON]:
     # Building again refuses what could not be read back, such as a function of the caller's own.
     settings = build(type(settings), {key: getattr(settings, key) for key in known})
     return {key: write(getattr(settings, key), kinds) for key, kinds in known.items()}
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def check_counts(settings: DataclassInstance) -> None:
+    """A whole number that is positive by default counts something (images, epochs, channels …): there must be one."""
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        least = 0 if field.name.startswith("least_") else 1
+        if is_whole(field.default) and field.default > 0 and is_whole(value) and value < least:
+            raise SettingError(f"setting {field.name!r} cannot be {value}; give a whole number from {least} on")
 
 
 def fields(cls: type[DataclassInstance]) -> dict[str, Kinds]:
