@@ -4,8 +4,9 @@ import torch
 from PIL import Image
 
 from normscope import Detector
+from normscope.errors import SettingError
 from normscope.methods import settings_of
-from normscope.methods.surprisal import Surprisal
+from normscope.methods.surprisal import Surprisal, told
 from normscope.settings import build
 
 
@@ -40,7 +41,7 @@ def test_where_the_image_is_odd():
 @pytest.mark.parametrize("shifts", ["rotations", "none"])
 @pytest.mark.parametrize("reference", ["gaussian", "mixture", "neighbours"])
 def test_every_reference_tells_noise_from_gradients(shifts, reference):
-    one = fitted(shifts=shifts, reference=reference)
+    one = fitted(shifts=shifts, contrast=shifts == "none", reference=reference)
     noise = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
     assert one.score(noise).min() > one.score(gradients(20, seed=1)).max()
 
@@ -48,9 +49,24 @@ def test_every_reference_tells_noise_from_gradients(shifts, reference):
 def test_new_normal_images_score_about_zero():
     """The surprisals are on the scale of images that their reference was not fitted to."""
     new = gradients(200, seed=2)
-    scores = fitted(reference="gaussian", head=0.0).score(new)
-    assert abs(scores.mean()) < 1  # halves of 32 images are references of 16, which find others a little stranger
+    scores = fitted(reference="gaussian", shifts="none", contrast=True).score(new)
+    assert abs(scores.mean()) < 2  # halves of 32 images are references of 16, which find others a little stranger
     assert scores.std() < 2
+
+
+def test_a_rotation_that_nobody_can_tell_counts_for_nothing():
+    """Noise looks the same in all four; a gradient does not."""
+    noise = np.random.default_rng(0).integers(0, 256, (32, 28, 28), dtype=np.uint8)
+    settings = {"width": 16, "batch_size": 8}
+    round_, upright = (
+        Detector("surprisal", settings=settings, epochs=10, false_alarm_rate=None)
+        .fit(images, allow_collapse=True)
+        .fitted()
+        .memory["weight"]
+        for images in (noise, gradients(32))
+    )
+    assert round_[:4].tolist() == upright[:4].tolist() == [1.0] * 4
+    assert upright[4:].min() > 0.5 > round_[4:].max()
 
 
 def test_a_good_image_is_not_hot():
@@ -94,34 +110,47 @@ def test_anomalies_stand_behind_the_images_and_are_few():
     assert (images.amax((1, 2, 3)) == bad).all()
 
 
-def test_without_shifts_there_is_no_head_to_train():
-    records = []
-    settings = build(settings_of("surprisal"), {"width": 16, "shifts": "none"})
+def step(**settings: object) -> dict[str, float]:
     torch.manual_seed(0)
-    method = Surprisal(settings, (3, 28, 28))
-    optimizers = method.optimizers("train")
-    records.append(method.step(torch.rand(6, 3, 28, 28), optimizers, 0.5))
-    assert "head" not in records[0]
-    assert "separation" not in records[0]
-    turning = Surprisal(build(settings_of("surprisal"), {"width": 16, "shifts": "rotations"}), (3, 28, 28))
-    assert turning.step(torch.rand(6, 3, 28, 28), turning.optimizers("train"), 0.5).keys() > records[0].keys()
+    method = Surprisal(build(settings_of("surprisal"), {"width": 16, **settings}), (3, 28, 28))
+    record = method.step(torch.rand(6, 3, 28, 28), method.optimizers("train"), 0.5)
+    return {name: value.item() for name, value in record.items()}
 
 
-def test_the_weights_of_its_terms_matter():
-    """A weight of the third term or of the head that is ignored would leave the loss unchanged."""
-    losses = {}
-    for name, change in {
-        "as it is": {},
-        "gamma": {"gamma": 50.0},
-        "head": {"head": 50.0},
-        "beta": {"beta": 50.0},
-    }.items():
-        torch.manual_seed(0)
-        method = Surprisal(build(settings_of("surprisal"), {"width": 16, **change}), (3, 28, 28))
-        losses[name] = method.step(torch.rand(6, 3, 28, 28), method.optimizers("train"), 0.5)["loss"].item()
-    assert len(set(losses.values())) == 4
-    assert losses["head"] > losses["as it is"] + 10  # 49 times −log p of about log 4
-    assert losses["beta"] > losses["as it is"]
+def test_without_shifts_there_is_nothing_to_tell_apart_but_images():
+    assert "separation" not in step(shifts="none", contrast=True)
+    assert "separation" in step(shifts="rotations")
+    with pytest.raises(SettingError, match="set contrast=true"):
+        step(shifts="none")
+
+
+def test_the_parts_of_the_objective_matter():
+    """A weight that is ignored, or a critic that is left out, would leave the loss unchanged."""
+    losses = {
+        "as it is": step(),
+        "gamma": step(gamma=50.0),
+        "beta": step(beta=50.0),
+        "contrast": step(contrast=True),
+    }
+    assert len({record["loss"] for record in losses.values()}) == 4
+    assert losses["beta"]["loss"] > losses["as it is"]["loss"]
+    assert losses["gamma"]["loss"] > losses["as it is"]["loss"]  # the margin is not met at first
+
+
+def test_the_scores_of_answers_are_those_of_the_logits():
+    logits = torch.arange(24.0).reshape(2, 2, 2, 3)
+    right, wrong = told(logits, torch.tensor([0, 2]))
+    assert right.tolist() == [0, 3, 6, 9, 14, 17, 20, 23]
+    assert wrong[0].tolist() == [1, 2]
+    assert wrong[-1].tolist() == [21, 22]
+
+
+def test_both_optimisers_move_what_they_own():
+    torch.manual_seed(0)
+    method = Surprisal(build(settings_of("surprisal"), {"width": 16}), (3, 28, 28))
+    before = {name: value.clone() for name, value in method.named_parameters()}
+    method.step(torch.rand(6, 3, 28, 28), method.optimizers("train"), 0.5)
+    assert all(not torch.equal(before[name], value) for name, value in method.named_parameters())
 
 
 def test_size_and_colour_reach_the_score():

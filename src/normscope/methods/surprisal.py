@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from normscope.errors import SettingError
 from normscope.networks.resnet import ResNet, layout
 from normscope.objective import Entropy, Information, Separation
 from normscope.objective.critics import contrast, cosine
@@ -23,6 +24,7 @@ from normscope.scoring.surprisal import Memory, beneath, fit_gaussian, fit_mixtu
 from normscope.training.batches import Sample
 from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.muon import Muon
 from normscope.training.steps import spread, update
 from normscope.training.trade_off import Beta, TradeOff
 from normscope.views.augment import Recipe, random_view
@@ -46,12 +48,13 @@ class Settings:
     separation: Separation = norm_margin
     temperature: float = 0.5
     shifts: Literal["rotations", "none"] = "rotations"
-    head: float = 1.0
+    contrast: bool = False
     reference: Literal["gaussian", "mixture", "neighbours"] = "gaussian"
-    width: int = 16
+    width: int = 24
     depth: int = 1
     code: int = 128
     learning_rate: float = 3e-3
+    convolution_rate: float = 2e-2
     weight_decay: float = 5e-4
     epochs: int = 60
     least_steps: int = 400
@@ -66,12 +69,16 @@ class Settings:
 class Surprisal(Method):
     """The default: I − β·H + γ·CE with rotated images as negatives and pseudo-anomalies; score = surprisal of features.
 
-    Each image enters as two views in four rotations. A view's positive is the other view in the same rotation, so that
-    rotated images are negatives (I); codes are kept short (H); unrotated ones are kept longer than rotated ones (CE). A
-    head learns to tell the rotation. The score of an image is the surprisal of its features (all three stages, averaged
-    over the quarters of the image) under a reference fitted to the training images in that rotation, plus
-    −log p(rotation | features); each is put on the scale of the training images and the mean over rotations is taken.
-    `shifts=none` leaves rotations, head and third term out.
+    Each image enters as a random view in four rotations. I is what a code tells of its rotation, with a linear head as
+    critic: the answer is the positive, the other answers are the negatives. It is asked of the whole image and of every
+    location. Codes are kept short (H); unrotated ones are kept longer than rotated ones (CE). With `contrast` each
+    image enters as two views, and I also has what the code of one tells of the other, as in the paper: its positive is
+    the other view in the same rotation. `shifts=none` leaves rotations, head and third term out, and needs contrast.
+
+    The score of an image is the surprisal of its features (all three stages, averaged over the quarters of the image)
+    under a reference fitted to the training images in that rotation, plus −log p(rotation | features); each is put on
+    the scale of the training images and the mean is taken. What the head says of a rotation counts by how much it knows
+    of it: that of a round thing, which looks the same in all of them, counts for nothing.
 
     Labelled anomalies, where there are any, enter every step beside the images: as further negatives, on the short side
     of the third term, and as one more answer of the head, whose −log p(rotation) then also counts what it holds for
@@ -84,39 +91,51 @@ class Surprisal(Method):
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         s = settings
+        if s.shifts == "none" and not s.contrast:
+            raise SettingError("with shifts=none there is nothing to learn from but other images; set contrast=true")
         self.turns = 4 if s.shifts == "rotations" else 1
         self.encoder = ResNet(shape[0], s.width, s.depth, shape[-1])
         d = self.encoder.dimension
-        self.projector = nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, s.code))
         self.head = nn.Linear(d, self.turns + 1)  # the last answer: a labelled anomaly
-        self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp)
+        self.projector = (
+            nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, s.code)) if s.contrast else None
+        )
+        self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=3)
         self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
 
     def phases(self) -> list[Phase]:
         return [Phase("train", self.settings.epochs, warm_cosine, self.settings.least_steps)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
-        s = self.settings
-        return {"networks": AdamW(self.parameters(), s.learning_rate, weight_decay=s.weight_decay)}
+        s, weights = self.settings, list(self.parameters())
+        convolutions = [weight for weight in weights if weight.ndim == 4]
+        others = [weight for weight in weights if weight.ndim < 4]
+        return {
+            "convolutions": Muon(convolutions, s.convolution_rate),
+            "others": AdamW(others, s.learning_rate, weight_decay=s.weight_decay),
+        }
 
     def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images, bad = self.with_anomalies(images)
-        views = [random_view(images, self.recipe) for _ in range(2)]
+        views = [random_view(images, self.recipe) for _ in range(2 if self.projector else 1)]
         x = torch.cat([turned for view in views for turned in self.turned(view)])
-        features = self.encoder(x.contiguous(memory_format=torch.channels_last)).code
-        z, told = self.projector(features), self.head(features)
-        turn = torch.arange(self.turns, device=x.device).repeat_interleave(len(images)).repeat(2)
-        turn[bad.repeat(2 * self.turns)] = self.turns
+        answer = torch.arange(self.turns, device=x.device).repeat_interleave(len(images)).repeat(len(views))
+        answer[bad.repeat(self.turns * len(views))] = self.turns
+        features = self.encoder(x.contiguous(memory_format=torch.channels_last))
         with full_precision(x.device):
-            z, told = z.float(), told.float()
-            pairs = [contrast(cosine(z, z, self.settings.temperature))]
+            z, local = features.code.float(), features.local.float()
+            pairs = []
+            if self.turns > 1 or bad.any():
+                pairs = [told(self.head(z), answer), told(self.head(local.permute(0, 2, 3, 1)), answer)]
+            if self.projector:
+                z = self.projector(z)
+                pairs.append(contrast(cosine(z, z, self.settings.temperature)))
             loss, record = self.trade_off(pairs, self.settings.entropy(z), progress)
             if self.turns > 1 or bad.any():
-                apart = self.settings.separation(z[turn == 0], z[turn != 0])
-                telling = F.cross_entropy(told, turn)
-                loss = loss - self.settings.gamma * apart + self.settings.head * telling
-                record = {**record, "loss": loss, "separation": apart, "head": telling}
-        update(optimizers["networks"], loss)
+                apart = self.settings.separation(z[answer == 0], z[answer != 0])
+                loss = loss - self.settings.gamma * apart
+                record = {**record, "loss": loss, "separation": apart}
+        update(optimizers.values(), loss)
         return {**record, "spread": spread(z)}
 
     def with_anomalies(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,6 +172,8 @@ class Surprisal(Method):
         usual = torch.stack([held_out(x, self.fit_reference, self.surprisal_under) for x in features.unbind(1)], 1)
         self.memory["mean"] = self.side_by_side(usual.mean(0), doubts.mean(0))
         self.memory["deviation"] = self.side_by_side(usual.std(0) + 1e-6, doubts.std(0) + SURE)
+        known = (1 - doubts.mean(0) / math.log(max(2, self.turns))).clamp(min=0)  # of a round thing's rotation, nothing
+        self.memory["weight"] = self.side_by_side(torch.ones_like(known), known)
         self.memory |= {f"local.{name}": value for name, value in fit_heat(maps.rows).items()}
 
     def fit_reference(self, features: Tensor) -> Memory:
@@ -171,7 +192,7 @@ class Surprisal(Method):
 
     def side_by_side(self, surprisals: Tensor, doubts: Tensor) -> Tensor:
         """The parts of the score, each on its own scale: surprisals [..., turns], then as many of the head's."""
-        return torch.cat([surprisals, doubts], -1) if self.turns > 1 and self.settings.head else surprisals
+        return torch.cat([surprisals, doubts], -1) if self.turns > 1 else surprisals
 
     def score(self, images: Tensor) -> Tensor:
         features, doubts = self.look(images)
@@ -179,7 +200,8 @@ class Surprisal(Method):
             self.surprisal_under(x, beneath(self.memory, f"{turn}.")) for turn, x in enumerate(features.unbind(1))
         ]
         parts = self.side_by_side(torch.stack(surprisals, 1), doubts)
-        return ((parts - self.memory["mean"].to(parts)) / self.memory["deviation"].to(parts)).mean(1)
+        mean, deviation, weight = (self.memory[name].to(parts) for name in ("mean", "deviation", "weight"))
+        return ((parts - mean) / deviation) @ (weight / weight.sum())
 
     def local(self, images: Tensor) -> Tensor:
         """The maps of all stages, side by side at the grid of the second: [n, c, h, w]."""
@@ -189,6 +211,14 @@ class Surprisal(Method):
     def explain(self, images: Tensor) -> Tensor:
         """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
         return heat(self.local(images), beneath(self.memory, "local."), images.shape[-2:])
+
+
+def told(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [n, ..., k] and the right answers [n] → scores of the right answer [m] and of the others [m, k − 1]."""
+    k = logits.shape[-1]
+    logits, answer = logits.reshape(-1, k), answer.repeat_interleave(logits[..., 0].numel() // len(answer))
+    right = F.one_hot(answer, k).bool()
+    return logits[right], logits[~right].view(-1, k - 1)
 
 
 def warm_cosine(progress: float) -> float:

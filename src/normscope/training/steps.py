@@ -1,7 +1,9 @@
 """What the steps of most methods share."""
 
-import torch
+from collections.abc import Iterable
+
 from torch import Tensor
+from torch.optim import Optimizer
 
 
 def spread(codes: Tensor) -> Tensor:
@@ -9,8 +11,11 @@ def spread(codes: Tensor) -> Tensor:
     return codes.detach().std(0).mean()
 
 
-def update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step of what the optimiser owns; other networks that the loss passes through get no gradient."""
-    optimizer.zero_grad()
-    loss.backward(inputs=[parameter for group in optimizer.param_groups for parameter in group["params"]])
-    optimizer.step()
+def update(optimizers: Optimizer | Iterable[Optimizer], loss: Tensor) -> None:
+    """One step of what the optimisers own; other networks that the loss passes through get no gradient."""
+    every = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+    for optimizer in every:
+        optimizer.zero_grad()
+    loss.backward(inputs=[weight for one in every for group in one.param_groups for weight in group["params"]])
+    for optimizer in every:
+        optimizer.step()

@@ -1,0 +1,173 @@
+"""Tables about what a user gets."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from lines import Row, columns_of, lines, markdown, percent
+
+from normscope.evaluation.figures import PROPER, title
+from normscope.methods import settings_of
+from normscope.settings import to_json
+
+OURS = ("surprisal", "pretrained")
+COMPARED = (0, 3, 6)
+METHODS = ("surprisal", "knn", "random-encoder", "extension", "base")
+Cells = dict[tuple[str, int], list[float]]
+
+
+def core() -> str:
+    """Every method on the six cells that nothing was chosen on, at the same budget."""
+    return by_method(lines("core.jsonl"))
+
+
+def digits() -> str:
+    """Mean over the ten digits, every digit normal in its turn."""
+    rows = lines("digits.jsonl")
+    body = []
+    for method in present(rows):
+        values = [row["metrics"]["auroc"] for row in rows if row["method"] == method]
+        fit = statistics.mean(row["seconds"]["fit"] for row in rows if row["method"] == method)
+        body.append([f"`{method}`", percent(statistics.mean(values)), percent(min(values)), f"{fit:.0f} s"])
+    return markdown(["method", "mean AUROC of 10 classes", "worst class", "seconds to fit"], body)
+
+
+def development() -> str:
+    """Variants of `surprisal` on the development classes: what differs from the defaults, and what that gave."""
+    rows = [row for row in lines("development.jsonl") if row["method"] == "surprisal"]
+    columns = columns_of(rows)
+    variants: dict[str, Cells] = {}
+    for row in rows:
+        cell = (row["dataset"], row["normal"])
+        variants.setdefault(difference(row), {}).setdefault(cell, []).append(row["metrics"]["auroc"])
+    body = [
+        [name, *(mean_of(cells, column) for column in columns), overall(cells, columns)]
+        for name, cells in variants.items()
+    ]
+    body.sort(key=lambda line: line[-1], reverse=True)
+    return markdown(["differs from the defaults in", *(title(*column) for column in columns), "mean"], body)
+
+
+def by_method(rows: Sequence[Row]) -> str:
+    columns = columns_of(rows)
+    body = []
+    for method in present(rows):
+        cells: Cells = {}
+        own = [row for row in rows if row["method"] == method]
+        for row in own:
+            cells.setdefault((row["dataset"], row["normal"]), []).append(row["metrics"]["auroc"])
+        name = f"`{method}`" + ("" if all(row["health"] == "ok" for row in own) else " (collapsed)")
+        body.append([name, *(mean_of(cells, column) for column in columns), overall(cells, columns)])
+    return markdown(["method", *(title(*column) for column in columns), "mean"], body)
+
+
+def difference(row: Row) -> str:
+    usual = to_json(settings_of("surprisal")())
+    changed = [f"`{key}={value}`" for key, value in row["settings"].items() if usual.get(key) != value]
+    return ", ".join(changed) or "nothing"
+
+
+def present(rows: Iterable[Row]) -> list[str]:
+    found = {row["method"] for row in rows}
+    return [method for method in METHODS if method in found]
+
+
+def mean_of(cells: Cells, column: tuple[str, int]) -> str:
+    return percent(statistics.mean(cells[column])) if column in cells else "–"
+
+
+def overall(cells: Cells, columns: Sequence[tuple[str, int]]) -> str:
+    if any(column not in cells for column in columns):
+        return "–"
+    return percent(statistics.mean(statistics.mean(cells[column]) for column in columns))
+
+
+def accuracy() -> str:
+    """Ours on every class, at the budget of a user; the first seed of each."""
+    body = []
+    for dataset, method, budget in dict.fromkeys((r["dataset"], r["method"], r["budget"]) for r in ours()):
+        own = {r["normal"]: r["metrics"]["auroc"] for r in ours() if (r["dataset"], r["method"]) == (dataset, method)}
+        classes = [percent(own[normal]) if normal in own else "–" for normal in range(10)]
+        mean = percent(statistics.mean(own.values())) if len(own) == 10 else "–"
+        body.append([f"{PROPER[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{mean}**"])
+    return markdown(["", *(str(normal) for normal in range(10)), "mean"], body)
+
+
+def ours() -> list[Row]:
+    return [
+        row
+        for row in lines("accuracy.jsonl")
+        if row["method"] in OURS and row["seed"] == 0 and row["dataset"] in PROPER
+    ]
+
+
+def rivals() -> str:
+    """The mean of the three classes on which all methods ran, at one budget; SD over seeds where there are more."""
+    own = lines("accuracy.jsonl")
+    columns = dict.fromkeys(row["dataset"] for row in sorted(own, key=lambda row: row["dataset"] == "folder"))
+    body = []
+    for method in dict.fromkeys([*OURS, *(row["method"] for row in own)]):
+        cells = [mean_of_classes([r for r in own if (r["dataset"], r["method"]) == (name, method)]) for name in columns]
+        body.append([f"`{method}`", *cells])
+    return markdown(["", *(PROPER.get(name, "magnetic-tile") for name in columns)], body)
+
+
+def mean_of_classes(own: Sequence[Row]) -> str:
+    """Of the classes 0, 3 and 6, or of the only one there is; with its SD over seeds."""
+    by_seed: dict[int, list[float]] = {}
+    for row in own:
+        if row["normal"] in COMPARED:
+            by_seed.setdefault(row["seed"], []).append(100 * row["metrics"]["auroc"])
+    full = [statistics.mean(values) for values in by_seed.values() if len(values) == max(map(len, by_seed.values()))]
+    if not full:
+        return "–"
+    return f"{statistics.mean(full):.1f}" + (f" ± {statistics.stdev(full):.1f}" if len(full) > 1 else "")
+
+
+def few_anomalies() -> str:
+    """AUROC on kinds of anomalies that nobody labelled, by how many of another kind were labelled."""
+    own = lines("few_anomalies.jsonl")
+    counts, columns, body = sorted({row["anomalies"] for row in own}), columns_of(own), []
+    for method in dict.fromkeys(row["method"] for row in own):
+        for column in columns:
+            by = {r["anomalies"]: r for r in own if (r["dataset"], r["normal"], r["method"]) == (*column, method)}
+            found = [percent(by[n]["metrics"]["auroc"]) if n in by else "–" for n in counts]
+            body.append([f"`{method}`, {title(*column)}", *found])
+    return markdown(["labelled anomalies", *(str(count) for count in counts)], body)
+
+
+def contamination() -> str:
+    """AUROC, and how many of the hidden anomalies `fit` names, by their share of the training images."""
+    own = lines("contamination.jsonl")
+    shares, columns, body = sorted({row["share"] for row in own}), columns_of(own), []
+    for method in dict.fromkeys(row["method"] for row in own):
+        for column in columns:
+            by = {r["share"]: r for r in own if (r["dataset"], r["normal"], r["method"]) == (*column, method)}
+            found = [hidden(by[share]) if share in by else "–" for share in shares]
+            body.append([f"`{method}`, {title(*column)}", *found])
+    return markdown(["anomalies hidden", *(f"{100 * share:g} %" for share in shares)], body)
+
+
+def hidden(row: Row) -> str:
+    named = f"{row['named_rightly']} of {row['hidden']}" if row["hidden"] else "none"
+    wrongly = row["named"] - row["named_rightly"]
+    return f"{percent(row['metrics']['auroc'])}; names {named}" + (f" and {wrongly} others" if wrongly else "")
+
+
+def patches() -> str:
+    """How well heat maps find a pasted patch."""
+    body = [
+        [f"`{row['method']}`, {title(row['dataset'], row['normal'])}", *(percent(v) for v in row["metrics"].values())]
+        for row in lines("patches.jsonl")
+    ]
+    return markdown(["", "pixel AUROC", "PRO", "hottest pixel in the patch"], body)
+
+
+def tiles() -> str:
+    """Photographs of surface defects: whole images, and where in them."""
+    own = [row for row in lines("accuracy.jsonl") if row["dataset"] == "folder"]
+    keys = ("auroc", "pixel_auroc", "pro")
+    body = [
+        [f"`{row['method']}`", *(percent(row["metrics"][key]) if key in row["metrics"] else "–" for key in keys)]
+        for row in sorted(own, key=lambda row: -row["metrics"]["auroc"])
+    ]
+    return markdown(["", "image AUROC", "pixel AUROC", "PRO"], body)
