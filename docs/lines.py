@@ -23,8 +23,11 @@ def columns_of(rows: Iterable[Row]) -> list[tuple[str, int]]:
 
 
 def auroc_at(some: Sequence[Row], column: tuple[str, int]) -> str:
-    found = [row for row in some if (row["dataset"], row["normal"]) == column]
-    return "–" if not found else percent(found[0]["metrics"]["auroc"]) + ("" if found[0]["health"] == "ok" else "†")
+    """Marked where the codes had collapsed."""
+    for row in some:
+        if (row["dataset"], row["normal"]) == column:
+            return percent(row["metrics"]["auroc"]) + ("" if row.get("health", "ok") == "ok" else "†")
+    return "–"
 
 
 def mean_auroc(some: Sequence[Row], columns: Sequence[tuple[str, int]]) -> str:

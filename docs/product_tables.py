@@ -3,11 +3,9 @@
 import statistics
 from collections.abc import Iterable, Sequence
 
-from lines import Row, columns_of, lines, markdown, percent
+from lines import Row, auroc_at, columns_of, lines, markdown, mean_auroc, percent
 
 from normscope.evaluation.figures import PROPER, title
-from normscope.methods import settings_of
-from normscope.settings import to_json
 
 OURS = ("surprisal", "pretrained")
 COMPARED = (0, 3, 6)
@@ -31,20 +29,15 @@ def digits() -> str:
     return markdown(["method", "mean AUROC of 10 classes", "worst class", "seconds to fit"], body)
 
 
-def development() -> str:
-    """Variants of `surprisal` on the development classes: what differs from the defaults, and what that gave."""
-    rows = [row for row in lines("development.jsonl") if row["method"] == "surprisal"]
-    columns = columns_of(rows)
-    variants: dict[str, Cells] = {}
-    for row in rows:
-        cell = (row["dataset"], row["normal"])
-        variants.setdefault(difference(row), {}).setdefault(cell, []).append(row["metrics"]["auroc"])
-    body = [
-        [name, *(mean_of(cells, column) for column in columns), overall(cells, columns)]
-        for name, cells in variants.items()
-    ]
-    body.sort(key=lambda line: line[-1], reverse=True)
-    return markdown(["differs from the defaults in", *(title(*column) for column in columns), "mean"], body)
+def levers() -> str:
+    """Each change of `surprisal` by itself, on the development classes; the best mean first."""
+    own = lines("levers.jsonl")
+    columns, body = columns_of(own), []
+    for change in dict.fromkeys(row["change"] for row in own):
+        some = [row for row in own if row["change"] == change]
+        body.append([change, *(auroc_at(some, column) for column in columns), mean_auroc(some, columns)])
+    body.sort(key=lambda line: (line[-1] != "–", line[-1]), reverse=True)
+    return markdown(["changed", *(title(*column) for column in columns), "mean"], body)
 
 
 def by_method(rows: Sequence[Row]) -> str:
@@ -58,12 +51,6 @@ def by_method(rows: Sequence[Row]) -> str:
         name = f"`{method}`" + ("" if all(row["health"] == "ok" for row in own) else " (collapsed)")
         body.append([name, *(mean_of(cells, column) for column in columns), overall(cells, columns)])
     return markdown(["method", *(title(*column) for column in columns), "mean"], body)
-
-
-def difference(row: Row) -> str:
-    usual = to_json(settings_of("surprisal")())
-    changed = [f"`{key}={value}`" for key, value in row["settings"].items() if usual.get(key) != value]
-    return ", ".join(changed) or "nothing"
 
 
 def present(rows: Iterable[Row]) -> list[str]:

@@ -15,7 +15,7 @@ from lines import ROOT
 TABLES: dict[str, Callable[[], str]] = {
     "core": product.core,
     "digits": product.digits,
-    "development": product.development,
+    "levers": product.levers,
     "table3 mnist": lambda: paper.table3("mnist"),
     "table3 fashion-mnist": lambda: paper.table3("fashion-mnist"),
     "table3 cifar10": lambda: paper.table3("cifar10"),

@@ -22,6 +22,7 @@ SCRIPTS = {
     "published": ["published"],
     "entropy_term": ["entropy_term"],
     "accuracy": ["accuracy"],
+    "levers": ["levers"],
 }
 
 

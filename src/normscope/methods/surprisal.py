@@ -26,7 +26,7 @@ from normscope.training.device import full_precision
 from normscope.training.method import Batches, Method, Phase, Record
 from normscope.training.muon import Muon
 from normscope.training.steps import spread, update
-from normscope.training.trade_off import Beta, TradeOff
+from normscope.training.trade_off import Beta, Pair, TradeOff
 from normscope.views.augment import Recipe, random_view
 from normscope.views.shifts import rotations
 
@@ -117,19 +117,17 @@ class Surprisal(Method):
 
     def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images, bad = self.with_anomalies(images)
-        views = [random_view(images, self.recipe) for _ in range(2 if self.projector else 1)]
-        x = torch.cat([turned for view in views for turned in self.turned(view)])
-        answer = torch.arange(self.turns, device=x.device).repeat_interleave(len(images)).repeat(len(views))
-        answer[bad.repeat(self.turns * len(views))] = self.turns
+        views = 2 if self.projector else 1
+        x = torch.cat([turned for _ in range(views) for turned in self.turned(random_view(images, self.recipe))])
+        answer = torch.arange(self.turns, device=x.device).repeat_interleave(len(images)).repeat(views)
+        answer[bad.repeat(self.turns * views)] = self.turns
         features = self.encoder(x.contiguous(memory_format=torch.channels_last))
         with full_precision(x.device):
             z, local = features.code.float(), features.local.float()
-            pairs = []
-            if self.turns > 1 or bad.any():
-                pairs = [told(self.head(z), answer), told(self.head(local.permute(0, 2, 3, 1)), answer)]
+            pairs = self.answers(z, local, answer) if self.turns > 1 or bad.any() else []
             if self.projector:
                 z = self.projector(z)
-                pairs.append(contrast(cosine(z, z, self.settings.temperature)))
+                pairs += self.views(z, answer)
             loss, record = self.trade_off(pairs, self.settings.entropy(z), progress)
             if self.turns > 1 or bad.any():
                 apart = self.settings.separation(z[answer == 0], z[answer != 0])
@@ -137,6 +135,14 @@ class Surprisal(Method):
                 record = {**record, "loss": loss, "separation": apart}
         update(optimizers.values(), loss)
         return {**record, "spread": spread(z)}
+
+    def answers(self, z: Tensor, local: Tensor, answer: Tensor) -> list[Pair]:
+        """What codes [m, d] and locations [m, d, h, w] tell of the rotation."""
+        return [told(self.head(z), answer), told(self.head(local.permute(0, 2, 3, 1)), answer)]
+
+    def views(self, z: Tensor, answer: Tensor) -> list[Pair]:
+        """What the code of one view tells of the other."""
+        return [contrast(cosine(z, z, self.settings.temperature))]
 
     def with_anomalies(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """The images and, behind them, labelled anomalies drawn at random, at most a quarter as many; and which are."""
