@@ -134,6 +134,8 @@ class Surprisal(Method):
                 loss = loss - self.settings.gamma * apart
                 record = {**record, "loss": loss, "separation": apart}
         update(optimizers.values(), loss)
+        if not self.projector:  # a round thing's code tells nothing of its rotation, and is sound all the same
+            record = {"told" if name == "information" else name: value for name, value in record.items()}
         return {**record, "spread": spread(z)}
 
     def answers(self, z: Tensor, local: Tensor, answer: Tensor) -> list[Pair]:
