@@ -81,12 +81,13 @@ class Surprisal(Method):
     of it: that of a round thing, which looks the same in all of them, counts for nothing.
 
     Labelled anomalies, where there are any, enter every step beside the images: as further negatives, on the short side
-    of the third term, and as one more answer of the head, whose −log p(rotation) then also counts what it holds for
-    anomalous. A few of them weigh little, and without any the method is the same.
+    of the third term, and as one more answer of the head, whose −log p(no labelled anomaly) in each rotation is then a
+    further part of the score. Without any the method is the same.
     """
 
     takes_anomalies = True
     settings: Settings
+    shown: Tensor
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
@@ -100,6 +101,7 @@ class Surprisal(Method):
         self.projector = (
             nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, s.code)) if s.contrast else None
         )
+        self.register_buffer("shown", torch.zeros(1))  # 1 once there were labelled anomalies
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=3)
         self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
 
@@ -117,6 +119,7 @@ class Surprisal(Method):
 
     def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images, bad = self.with_anomalies(images)
+        self.shown.fill_(bad.any())
         views = 2 if self.projector else 1
         x = torch.cat([turned for _ in range(views) for turned in self.turned(random_view(images, self.recipe))])
         answer = torch.arange(self.turns, device=x.device).repeat_interleave(len(images)).repeat(views)
@@ -157,31 +160,34 @@ class Surprisal(Method):
         return rotations(images)[: self.turns]
 
     def look(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Features of each rotation, [n, turns, d], and the head's doubt −log p(rotation), [n, turns]."""
+        """Features of each rotation, [n, turns, d], and the head's doubts, [n, turns, 2]: −log p(rotation) as if there
+        were no labelled anomalies, and −log p(not such an anomaly)."""
         maps = [self.encoder.stages(turned) for turned in self.turned(images)]
-        told = [self.head(last.mean((2, 3))).log_softmax(1) for *_, last in maps]
-        doubts = [-log_p[:, turn] for turn, log_p in enumerate(told)]
-        return torch.stack([layout(stages) for stages in maps], 1), torch.stack(doubts, 1)
+        logits = torch.stack([self.head(last.mean((2, 3))) for *_, last in maps], 1)
+        rotation, every = logits[..., :-1].logsumexp(2), logits.logsumexp(2)
+        doubts = torch.stack([rotation - logits[..., :-1].diagonal(dim1=1, dim2=2), every - rotation], 2)
+        return torch.stack([layout(stages) for stages in maps], 1), doubts
 
     def finish(self, batches: Batches) -> None:
         """Fits a reference for each rotation, puts the parts of the score on one scale, and learns what is where."""
         looks, maps = Sample(MOST_REFERENCES), Sample(MOST_MAPS)
         self.memory = {"channels": some_channels(sum(self.encoder.widths))}
         for images in batches:
-            features, doubts = self.look(images)
-            looks.add(torch.cat([features, doubts[..., None]], 2))
+            looks.add(torch.cat(self.look(images), 2))
             maps.add(self.local(images))
-        features, doubts = looks.rows[..., :-1], looks.rows[..., -1]
+        features, doubts = looks.rows[..., :-2], looks.rows[..., -2:]
         self.memory |= {
             f"{turn}.{name}": value
             for turn, x in enumerate(features.unbind(1))
             for name, value in self.fit_reference(x).items()
         }
         usual = torch.stack([held_out(x, self.fit_reference, self.surprisal_under) for x in features.unbind(1)], 1)
-        self.memory["mean"] = self.side_by_side(usual.mean(0), doubts.mean(0))
-        self.memory["deviation"] = self.side_by_side(usual.std(0) + 1e-6, doubts.std(0) + SURE)
-        known = (1 - doubts.mean(0) / math.log(max(2, self.turns))).clamp(min=0)  # of a round thing's rotation, nothing
-        self.memory["weight"] = self.side_by_side(torch.ones_like(known), known)
+        self.memory["mean"] = side_by_side(usual.mean(0), doubts.mean(0))
+        self.memory["deviation"] = side_by_side(usual.std(0) + 1e-6, doubts.std(0) + SURE)
+        # The rotation of a round thing cannot be told, and what labelled anomalies are is known once some were shown.
+        told = (1 - doubts[..., 0].mean(0) / math.log(self.turns)).clamp(min=0) if self.turns > 1 else self.shown * 0
+        weight = torch.stack([told, self.shown.expand_as(told)], -1).expand(self.turns, 2)
+        self.memory["weight"] = side_by_side(torch.ones_like(weight[:, 0]), weight)
         self.memory |= {f"local.{name}": value for name, value in fit_heat(maps.rows).items()}
 
     def fit_reference(self, features: Tensor) -> Memory:
@@ -198,16 +204,12 @@ class Surprisal(Method):
             return mixture(features, memory)
         return neighbours(features, memory["codes"], NEIGHBOURS)
 
-    def side_by_side(self, surprisals: Tensor, doubts: Tensor) -> Tensor:
-        """The parts of the score, each on its own scale: surprisals [..., turns], then as many of the head's."""
-        return torch.cat([surprisals, doubts], -1) if self.turns > 1 else surprisals
-
     def score(self, images: Tensor) -> Tensor:
         features, doubts = self.look(images)
         surprisals = [
             self.surprisal_under(x, beneath(self.memory, f"{turn}.")) for turn, x in enumerate(features.unbind(1))
         ]
-        parts = self.side_by_side(torch.stack(surprisals, 1), doubts)
+        parts = side_by_side(torch.stack(surprisals, 1), doubts)
         mean, deviation, weight = (self.memory[name].to(parts) for name in ("mean", "deviation", "weight"))
         return ((parts - mean) / deviation) @ (weight / weight.sum())
 
@@ -219,6 +221,11 @@ class Surprisal(Method):
     def explain(self, images: Tensor) -> Tensor:
         """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
         return heat(self.local(images), beneath(self.memory, "local."), images.shape[-2:])
+
+
+def side_by_side(surprisals: Tensor, doubts: Tensor) -> Tensor:
+    """The parts of the score: surprisals [..., turns], then the head's doubts [..., turns, 2]."""
+    return torch.cat([surprisals, doubts.flatten(-2)], -1)
 
 
 def told(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
