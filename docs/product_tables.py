@@ -1,7 +1,7 @@
 """Tables about what a user gets."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lines import Row, auroc_at, columns_of, lines, markdown, mean_auroc, percent
 
@@ -112,26 +112,25 @@ def mean_of_classes(own: Sequence[Row]) -> str:
 
 def few_anomalies() -> str:
     """AUROC on kinds of anomalies that nobody labelled, by how many of another kind were labelled."""
-    own = lines("few_anomalies.jsonl")
-    counts, columns, body = sorted({row["anomalies"] for row in own}), columns_of(own), []
-    for method in dict.fromkeys(row["method"] for row in own):
-        for column in columns:
-            by = {r["anomalies"]: r for r in own if (r["dataset"], r["normal"], r["method"]) == (*column, method)}
-            found = [percent(by[n]["metrics"]["auroc"]) if n in by else "–" for n in counts]
-            body.append([f"`{method}`, {title(*column)}", *found])
-    return markdown(["labelled anomalies", *(str(count) for count in counts)], body)
+    return by_amount(
+        "few_anomalies.jsonl", "anomalies", "labelled anomalies", str, lambda row: percent(row["metrics"]["auroc"])
+    )
 
 
 def contamination() -> str:
     """AUROC, and how many of the hidden anomalies `fit` names, by their share of the training images."""
-    own = lines("contamination.jsonl")
-    shares, columns, body = sorted({row["share"] for row in own}), columns_of(own), []
+    return by_amount("contamination.jsonl", "share", "anomalies hidden", lambda share: f"{100 * share:g} %", hidden)
+
+
+def by_amount(name: str, key: str, what: str, amount: Callable[[float], str], cell: Callable[[Row], str]) -> str:
+    """A line for each method and task, a column for each amount of something."""
+    own = lines(name)
+    amounts, body = sorted({row[key] for row in own}), []
     for method in dict.fromkeys(row["method"] for row in own):
-        for column in columns:
-            by = {r["share"]: r for r in own if (r["dataset"], r["normal"], r["method"]) == (*column, method)}
-            found = [hidden(by[share]) if share in by else "–" for share in shares]
-            body.append([f"`{method}`, {title(*column)}", *found])
-    return markdown(["anomalies hidden", *(f"{100 * share:g} %" for share in shares)], body)
+        for task in columns_of(own):
+            by = {row[key]: row for row in own if (row["dataset"], row["normal"], row["method"]) == (*task, method)}
+            body.append([f"`{method}`, {title(*task)}", *(cell(by[n]) if n in by else "–" for n in amounts)])
+    return markdown([what, *map(amount, amounts)], body)
 
 
 def hidden(row: Row) -> str:

@@ -1,7 +1,7 @@
 """What a user gets in the time a user has: each data set at its budget, ours on all classes, rivals on three.
 
-Grey images have five minutes a class, colour images ten, and an encoder that learnt from ImageNet has three. Nothing
-was chosen on the three classes. Magnetic-tile lies in the data root as train/good, test/good and test/<defect>.
+Grey images have five minutes a class, colour images ten, and an encoder that learnt from ImageNet has three. None of
+the three is a development class. Magnetic-tile lies in the data root as train/good, test/good and test/<defect>.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Do the rivals reach the figures published for them? VAE and Deep SVDD at published settings, GeoTrans narrower.
 
-VAE and Deep SVDD train for all their epochs on MNIST. GeoTrans has a quarter of its width and stops at the budget: at
-its own width an hour would not be a tenth of its steps. Its curve says how AUROC grows with them.
+VAE and Deep SVDD train for all their epochs on MNIST. GeoTrans has a quarter of its width and stops at
+the budget, long before its published end; its curve says how AUROC grows with the steps.
 """
 
 from normscope.evaluation import paper

@@ -184,11 +184,14 @@ class Surprisal(Method):
         usual = torch.stack([held_out(x, self.fit_reference, self.surprisal_under) for x in features.unbind(1)], 1)
         self.memory["mean"] = side_by_side(usual.mean(0), doubts.mean(0))
         self.memory["deviation"] = side_by_side(usual.std(0) + 1e-6, doubts.std(0) + SURE)
-        # The rotation of a round thing cannot be told, and what labelled anomalies are is known once some were shown.
-        told = (1 - doubts[..., 0].mean(0) / math.log(self.turns)).clamp(min=0) if self.turns > 1 else self.shown * 0
-        weight = torch.stack([told, self.shown.expand_as(told)], -1).expand(self.turns, 2)
-        self.memory["weight"] = side_by_side(torch.ones_like(weight[:, 0]), weight)
+        self.memory["weight"] = side_by_side(torch.ones_like(usual[0]), self.weights(doubts))
         self.memory |= {f"local.{name}": value for name, value in fit_heat(maps.rows).items()}
+
+    def weights(self, doubts: Tensor) -> Tensor:
+        """[turns, 2]: how much of a rotation can be told, and whether any labelled anomalies were shown."""
+        most = math.log(self.turns) if self.turns > 1 else math.inf
+        told = (1 - doubts[..., 0].mean(0) / most).clamp(min=0) * (self.turns > 1)
+        return torch.stack([told, self.shown.expand_as(told)], 1)
 
     def fit_reference(self, features: Tensor) -> Memory:
         if self.settings.reference == "gaussian":

@@ -15,7 +15,7 @@ class Muon(Optimizer):
     """Steps along the momentum with all its singular values made about 1, so that no direction is left behind.
 
     A convolution [out, in, k, k] counts as the matrix [out, in·k·k]; torch.optim.Muon takes matrices alone. What is no
-    matrix (norms, biases) and what comes first or last in a network is better left to another optimiser.
+    matrix (norms, biases) needs another optimiser; the first convolution, which Jordan leaves to it too, may come.
     """
 
     def __init__(self, parameters: Iterable[Tensor], lr: float, momentum: float = 0.9) -> None:
