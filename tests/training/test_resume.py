@@ -82,9 +82,9 @@ def trained(method, plan):
     seen, averages = [], {}
 
     class Watching(loop.Health):
-        def verdict(self):
+        def verdict(self, signs):
             averages.update(self.averages)
-            return super().verdict()
+            return super().verdict(signs)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "Health", Watching)

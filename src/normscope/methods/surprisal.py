@@ -101,6 +101,8 @@ class Surprisal(Method):
         self.projector = (
             nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, s.code)) if s.contrast else None
         )
+        if not s.contrast:  # a round thing's code tells nothing of its rotation, and is sound all the same
+            self.collapse_shows_in = ("spread",)
         self.register_buffer("shown", torch.zeros(1))  # 1 once there were labelled anomalies
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=3)
         self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
@@ -137,8 +139,6 @@ class Surprisal(Method):
                 loss = loss - self.settings.gamma * apart
                 record = {**record, "loss": loss, "separation": apart}
         update(optimizers.values(), loss)
-        if not self.projector:  # a round thing's code tells nothing of its rotation, and is sound all the same
-            record = {"told" if name == "information" else name: value for name, value in record.items()}
         return {**record, "spread": spread(z)}
 
     def answers(self, z: Tensor, local: Tensor, answer: Tensor) -> list[Pair]:

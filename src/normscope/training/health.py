@@ -1,7 +1,7 @@
 """Is training alive? Values that are not finite stop it; a collapse is named, with advice, when it is over."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from normscope.errors import TrainingError
 
@@ -29,9 +29,11 @@ class Health:
                 )
             self.averages[name] = MEMORY * self.averages.get(name, value) + (1 - MEMORY) * value
 
-    def verdict(self) -> str:
-        """`ok`, or what is wrong and what to do about it."""
-        information, spread = self.averages.get("information", math.inf), self.averages.get("spread", math.inf)
+    def verdict(self, signs: Collection[str]) -> str:
+        """`ok`, or what is wrong and what to do about it. `signs` are the names under which a collapse would show."""
+        information, spread = (
+            self.averages.get(name, math.inf) if name in signs else math.inf for name in ("information", "spread")
+        )
         advice = TOO_MUCH_ENTROPY if "beta" in self.averages else "try a smaller learning_rate or fewer epochs"
         if spread < LEAST_SPREAD:
             return f"collapsed: the codes of all images are the same (spread {spread:.1e}); {advice}"

@@ -132,7 +132,7 @@ def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress]
         if stop.requested:  # after the last step, too late for it to notice
             raise KeyboardInterrupt
     steps = place.before + place.step
-    return Outcome(health.verdict(), steps)
+    return Outcome(health.verdict(method.collapse_shows_in), steps)
 
 
 def saved_state(plan: Plan) -> State | None:

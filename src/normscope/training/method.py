@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 Record = Mapping[str, Tensor]
-"""Named scalars of one step, for people to look at. `information` (gain over a critic that knows nothing) and
-`spread` (standard deviation of the codes) are watched for collapse wherever a method gives them."""
+"""Named scalars of one step, for people to look at. `information` is the gain over a critic that knows nothing, `spread`
+the standard deviation of the codes."""
 
 Batches = Iterable[Tensor]
 """Images, float [n, c, h, w] in [-1, 1], a batch at a time; can be gone through more than once."""
@@ -52,6 +52,7 @@ class Method(nn.Module):
     takes_anomalies: ClassVar[bool] = False
     scores_quickly: ClassVar[bool] = True  # so that looking at all training images once more takes little time
     largest_auto: ClassVar[int] = 64  # pixels a side, where the size of the images is left to the method
+    collapse_shows_in: Sequence[str] = ("information", "spread")  # which of what it records must not fall to nothing
     settings: MethodSettings
 
     def __init__(self, settings: MethodSettings, shape: tuple[int, int, int]) -> None:
