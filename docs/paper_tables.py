@@ -15,17 +15,25 @@ def table3(dataset: str) -> str:
 
 
 def equal_budget() -> str:
-    """Mean AUROC over the classes of each data set, all methods at the same budget, best first."""
-    own = [row for row in lines("table3.jsonl") if row["budget"] == 60.0]
-    names = list(dict.fromkeys(row["dataset"] for row in own))
-    body = []
-    for method in dict.fromkeys(row["method"] for row in own):
-        values = [[r["metrics"]["auroc"] for r in own if (r["method"], r["dataset"]) == (method, n)] for n in names]
-        means = [statistics.mean(some) if len(some) == 10 else None for some in values]
-        overall = statistics.mean(means) if None not in means else None
-        body.append([f"`{method}`", *("–" if mean is None else percent(mean) for mean in (*means, overall))])
-    body.sort(key=lambda line: (line[-1] != "–", line[-1]), reverse=True)
-    return markdown(["method", *(PROPER[name] for name in names), "mean"], body)
+    """Mean AUROC over those classes of each data set that all methods have, at the same budget, best first."""
+    found = {
+        (row["method"], row["dataset"], row["normal"]): row["metrics"]["auroc"]
+        for row in lines("table3.jsonl")
+        if row["budget"] == 60.0
+    }
+    methods, names, every = (list(dict.fromkeys(key[place] for key in found)) for place in range(3))
+    common = {
+        name: [normal for normal in sorted(every) if all((method, name, normal) in found for method in methods)]
+        for name in names
+    }
+    means = {
+        method: [statistics.mean(found[method, name, normal] for normal in common[name]) for name in names]
+        for method in methods
+    }
+    ranked = sorted(methods, key=lambda method: statistics.mean(means[method]), reverse=True)
+    body = [[f"`{method}`", *map(percent, (*means[method], statistics.mean(means[method])))] for method in ranked]
+    heads = [PROPER[name] + ("" if len(some) == 10 else f" {some}") for name, some in common.items()]
+    return markdown(["method", *heads, "mean"], body)
 
 
 def table1() -> str:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 Record = Mapping[str, Tensor]
-"""Named scalars of one step, for people to look at. `information` is the gain over a critic that knows nothing, `spread`
-the standard deviation of the codes."""
+"""Named scalars of one step, for people to look at. `information` is the gain over a critic that knows nothing,
+`spread` the standard deviation of the codes."""
 
 Batches = Iterable[Tensor]
 """Images, float [n, c, h, w] in [-1, 1], a batch at a time; can be gone through more than once."""
