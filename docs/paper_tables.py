@@ -26,13 +26,14 @@ def equal_budget() -> str:
         name: [normal for normal in sorted(every) if all((method, name, normal) in found for method in methods)]
         for name in names
     }
+    common = {name: some for name, some in common.items() if some}
     means = {
-        method: [statistics.mean(found[method, name, normal] for normal in common[name]) for name in names]
+        method: [statistics.mean(found[method, name, normal] for normal in some) for name, some in common.items()]
         for method in methods
     }
     ranked = sorted(methods, key=lambda method: statistics.mean(means[method]), reverse=True)
     body = [[f"`{method}`", *map(percent, (*means[method], statistics.mean(means[method])))] for method in ranked]
-    heads = [PROPER[name] + ("" if len(some) == 10 else f" {some}") for name, some in common.items()]
+    heads = [PROPER[name] + ("" if len(some) == 10 else f" {', '.join(map(str, some))}") for name, some in common.items()]
     return markdown(["method", *heads, "mean"], body)
 
 
