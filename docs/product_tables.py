@@ -29,9 +29,9 @@ def digits() -> str:
     return markdown(["method", "mean AUROC of 10 classes", "worst class", "seconds to fit"], body)
 
 
-def levers() -> str:
-    """Each change of `surprisal` by itself, on the development classes; the best mean first."""
-    own = lines("levers.jsonl")
+def changes(name: str) -> str:
+    """Each change of a method by itself, on the development classes; the best mean first."""
+    own = lines(name)
     columns, body = columns_of(own), []
     for change in dict.fromkeys(row["change"] for row in own):
         some = [row for row in own if row["change"] == change]

@@ -15,7 +15,8 @@ from lines import ROOT
 TABLES: dict[str, Callable[[], str]] = {
     "core": product.core,
     "digits": product.digits,
-    "levers": product.levers,
+    "levers": lambda: product.changes("levers.jsonl"),
+    "frozen head": lambda: product.changes("frozen_head.jsonl"),
     "table3 mnist": lambda: paper.table3("mnist"),
     "table3 fashion-mnist": lambda: paper.table3("fashion-mnist"),
     "table3 cifar10": lambda: paper.table3("cifar10"),

@@ -23,6 +23,7 @@ SCRIPTS = {
     "entropy_term": ["entropy_term"],
     "accuracy": ["accuracy"],
     "levers": ["levers"],
+    "frozen_head": ["frozen_head"],
 }
 
 
