@@ -39,7 +39,7 @@ for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
             axis.plot(x, y, "o-", color=colour, markersize=4, label=f"{method}, here")
         if printed := paper.row(dataset, method):
             axis.axhline(printed.classes[normal], color=colour, linestyle=":", label=f"{method}, published")
-    axis.set(xlabel="steps", xscale="log")
+    axis.set(xlabel="steps", xlim=(0, None))
 axes[0].set_ylabel("AUROC in %")
 axes[0].legend(fontsize=8)
 save(figure, options.picture)
