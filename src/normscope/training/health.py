@@ -31,9 +31,8 @@ class Health:
 
     def verdict(self, signs: Collection[str]) -> str:
         """`ok`, or what is wrong and what to do about it. `signs` are the names under which a collapse would show."""
-        information, spread = (
-            self.averages.get(name, math.inf) if name in signs else math.inf for name in ("information", "spread")
-        )
+        seen = {name: average for name, average in self.averages.items() if name in signs}
+        information, spread = seen.get("information", math.inf), seen.get("spread", math.inf)
         advice = TOO_MUCH_ENTROPY if "beta" in self.averages else "try a smaller learning_rate or fewer epochs"
         if spread < LEAST_SPREAD:
             return f"collapsed: the codes of all images are the same (spread {spread:.1e}); {advice}"
