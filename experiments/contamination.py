@@ -1,21 +1,23 @@
 """What anomalies hidden among the normal images cost, and how many of them `fit` names.
 
 Up to a tenth of the training images are exchanged for those of other classes, which no one has told the detector of.
+Scored is a random part of the test images, the same for all.
 """
+
+import itertools
 
 import numpy as np
 import torch
 
 from normscope import Detector, datasets
-from normscope.evaluation import results
 from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, panels, save, title
 from normscope.evaluation.metrics import auroc
-from normscope.evaluation.protocol import commit
 from normscope.settings import to_json
 
 options = read_options(__doc__, "results/contamination.jsonl", "docs/contamination.png")
 torch.set_num_threads(options.threads)
+tests = 60 if options.quick else 2000
 shares = (0.0, 0.1) if options.quick else (0.0, 0.01, 0.05, 0.1)
 methods = ("surprisal",) if options.quick else ("surprisal", "pretrained")
 
@@ -28,42 +30,27 @@ def measure(dataset: str, normal: int, method: str, share: float) -> dict:
     hidden = rng.choice(len(task.train_images), round(share * len(task.train_images)), replace=False)
     images = task.train_images.copy()
     images[hidden] = others[rng.choice(len(others), len(hidden), replace=False)]
-    detector = Detector(method, budget=options.budget, epochs=options.epochs, device="cpu").fit(images)
-    scores = detector.score(task.test_images)
+    detector = Detector(method, budget=options.budget, epochs=options.epochs, device="cpu")
+    detector.fit(images, allow_collapse=True)
+    tested = np.random.default_rng(1).permutation(len(task.test_images))[:tests]
+    scores = detector.score(task.test_images[tested])
     named = {suspect.place for suspect in detector.suspects}
     return {
-        "dataset": dataset,
-        "method": method,
         "settings": to_json(detector.settings),
-        "normal": normal,
-        "share": share,
         "seed": 0,
-        "budget": options.budget,
-        "metrics": {"auroc": round(auroc(scores, task.test_labels.look()), 6)},
+        "metrics": {"auroc": round(auroc(scores, task.test_labels.look()[tested]), 6)},
         "images": len(images),
+        "tests": len(scores),
         "hidden": len(hidden),
         "named": len(named),
         "named_rightly": len(named & set(hidden.tolist())),
         "steps": detector.card["training"]["steps"],
         "health": detector.card["training"]["health"],
-        "threads": options.threads,
-        "commit": commit(),
-        "error": None,
     }
 
 
-def key(row: dict) -> tuple:
-    return tuple(row[name] for name in ("dataset", "normal", "method", "share"))
-
-
-found = {key(row): row for row in results.read(options.out)}
-for dataset, normal in options.tasks:
-    for method in methods:
-        for share in shares:
-            if (dataset, normal, method, share) not in found:
-                row = measure(dataset, normal, method, share)
-                found[key(row)] = row
-                results.append(options.out, row)
+keys = [(*task, method, share) for method, task, share in itertools.product(methods, options.tasks, shares)]
+found = options.lines(("dataset", "normal", "method", "share"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks])
 for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
     for colour, method in zip(COLOURS, methods, strict=False):

@@ -4,17 +4,16 @@ The normal class is learnt with 0, 1, 5, 20 or 100 training images of the next c
 then left out of the test, so that the AUROC is about kinds of anomalies that were never seen.
 """
 
+import itertools
 import statistics
 
 import numpy as np
 import torch
 
 from normscope import Detector, datasets
-from normscope.evaluation import results
 from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, panels, save, title
 from normscope.evaluation.metrics import auroc
-from normscope.evaluation.protocol import commit
 from normscope.settings import to_json
 
 options = read_options(__doc__, "results/few_anomalies.jsonl", "docs/few_anomalies.png")
@@ -24,7 +23,7 @@ methods = ("surprisal",) if options.quick else ("surprisal", "deep-sad")
 settings = {"deep-sad": {"width": 16}}
 
 
-def measure(dataset: str, normal: int, method: str, count: int, seed: int) -> dict:
+def measure(seed: int, dataset: str, normal: int, method: str, count: int) -> dict:
     data = datasets.load(dataset, options.data_root)
     task, shown = data.task(normal), data.task((normal + 1) % 10)
     chosen = np.random.default_rng(seed).choice(len(shown.train_images), count, replace=False)
@@ -40,22 +39,13 @@ def measure(dataset: str, normal: int, method: str, count: int, seed: int) -> di
     scores = detector.score(task.test_images)
     never_shown = shown.test_labels.look()
     return {
-        "dataset": dataset,
-        "method": method,
         "settings": to_json(detector.settings),
-        "normal": normal,
-        "anomalies": count,
-        "seed": seed,
-        "budget": options.budget,
         "metrics": {
             "auroc": round(auroc(scores[never_shown], task.test_labels.look()[never_shown]), 6),
             "auroc_shown": round(auroc(*against(scores, task.test_labels.look(), never_shown)), 6),
         },
         "steps": detector.card["training"]["steps"],
         "health": detector.card["training"]["health"],
-        "threads": options.threads,
-        "commit": commit(),
-        "error": None,
     }
 
 
@@ -65,26 +55,18 @@ def against(scores, is_anomaly, never_shown):
     return scores[kept], is_anomaly[kept]
 
 
-def key(row: dict) -> tuple:
-    return tuple(row[name] for name in ("dataset", "normal", "method", "anomalies", "seed"))
-
-
-found = {key(row): row for row in results.read(options.out)}
-for seed in range(options.seeds):
-    for dataset, normal in options.tasks:
-        for method in methods:
-            for count in counts:
-                if (dataset, normal, method, count, seed) not in found:
-                    row = measure(dataset, normal, method, count, seed)
-                    found[key(row)] = row
-                    results.append(options.out, row)
+keys = [
+    (seed, *task, method, count)
+    for seed, task, method, count in itertools.product(range(options.seeds), options.tasks, methods, counts)
+]
+found = options.lines(("seed", "dataset", "normal", "method", "anomalies"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks])
 for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
     for colour, method in zip(COLOURS, methods, strict=False):
         for metric, style, kind in (("auroc", "o-", "never shown"), ("auroc_shown", "o:", "the kind shown")):
             means = [
                 statistics.mean(
-                    100 * found[dataset, normal, method, count, seed]["metrics"][metric]
+                    100 * found[seed, dataset, normal, method, count]["metrics"][metric]
                     for seed in range(options.seeds)
                 )
                 for count in counts

@@ -5,6 +5,8 @@ a head on its codes, or that block with the head, is trained by I − β·H: to 
 """
 
 import copy
+import functools
+import itertools
 import time
 from typing import NamedTuple
 
@@ -15,11 +17,9 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from normscope import datasets
-from normscope.evaluation import results
 from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, panels, save, title
 from normscope.evaluation.metrics import auroc
-from normscope.evaluation.protocol import commit
 from normscope.intake import gather
 from normscope.methods.surprisal import SURE, told
 from normscope.networks.pretrained import LITE0, Frozen, enlarged
@@ -115,7 +115,8 @@ def parts_of(top: Top, head: nn.Module, trained: tuple[str, str] | None, turned:
     return codes, torch.stack(doubts).mean(0)
 
 
-def look(dataset: str, normal: int, encoder: Frozen) -> Seen:
+@functools.lru_cache(maxsize=1)
+def look(dataset: str, normal: int) -> Seen:
     task = datasets.load(dataset, options.data_root).task(normal)
     began = time.perf_counter()
     chosen = np.random.default_rng(0).choice(len(task.test_images), min(tests, len(task.test_images)), replace=False)
@@ -129,8 +130,9 @@ def look(dataset: str, normal: int, encoder: Frozen) -> Seen:
     return Seen(turned, views, tested, task.test_labels.look()[chosen], time.perf_counter() - began)
 
 
-def measure(change: str, seen: Seen, encoder: Frozen) -> dict:
-    began, trained = time.perf_counter(), CHANGES[change]
+def measure(dataset: str, normal: int, change: str) -> dict:
+    seen, trained = look(dataset, normal), CHANGES[change]
+    began = time.perf_counter()
     with seeded(0):
         top = Top(encoder)
         head = nn.Linear(1280, 4) if trained and trained[1] == "rotation" else projector()
@@ -143,8 +145,8 @@ def measure(change: str, seen: Seen, encoder: Frozen) -> dict:
         surprisal = (gaussian(new, fit_gaussian(codes)) - usual.mean()) / usual.std()
         scores = surprisal + (new_doubts - doubts.mean()) / (doubts.std() + SURE)
     return {
-        "change": change,
         "seed": 0,
+        "budget": None,
         "metrics": {
             "auroc": round(auroc(scores.numpy(), seen.labels), 6),
             "auroc_surprisal": round(auroc(surprisal.numpy(), seen.labels), 6),
@@ -154,9 +156,6 @@ def measure(change: str, seen: Seen, encoder: Frozen) -> dict:
         "side": side,
         "steps": steps if trained else 0,
         "seconds": {"encoder": round(seen.seconds, 1), "training": round(time.perf_counter() - began, 1)},
-        "threads": options.threads,
-        "commit": commit(),
-        "error": None,
     }
 
 
@@ -164,19 +163,10 @@ def projector() -> nn.Module:
     return nn.Sequential(nn.Linear(1280, 256), nn.ReLU(), nn.Linear(256, 128))
 
 
-found = {(row["dataset"], row["normal"], row["change"]): row for row in results.read(options.out)}
 encoder = Frozen(LITE0, side)
 encoder.restore()
-for dataset, normal in options.tasks:
-    missing = [change for change in CHANGES if (dataset, normal, change) not in found]
-    seen = look(dataset, normal, encoder) if missing else None
-    for change in missing:
-        row = found[dataset, normal, change] = {
-            "dataset": dataset,
-            "normal": normal,
-            **measure(change, seen, encoder),
-        }
-        results.append(options.out, row)
+keys = [(*task, change) for task, change in itertools.product(options.tasks, CHANGES)]
+found = options.lines(("dataset", "normal", "change"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks])
 for number, (axis, task) in enumerate(zip(axes, options.tasks, strict=True)):
     values = [100 * found[*task, change]["metrics"]["auroc"] for change in reversed(CHANGES)]

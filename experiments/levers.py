@@ -4,6 +4,7 @@ Changes that are settings are measured too, so that one table has them all. AURO
 """
 
 import copy
+import itertools
 import time
 
 import torch
@@ -12,11 +13,9 @@ from torch import nn
 from torch.optim import AdamW
 
 from normscope import datasets
-from normscope.evaluation import results
 from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, panels, save, title
 from normscope.evaluation.metrics import auroc
-from normscope.evaluation.protocol import commit
 from normscope.intake import gather
 from normscope.methods.surprisal import Settings, Surprisal, told
 from normscope.objective.critics import cosine
@@ -150,7 +149,7 @@ options = read_options(__doc__, "results/levers.jsonl", "docs/levers.png", DEVEL
 torch.set_num_threads(options.threads)
 
 
-def measure(dataset: str, normal: int, change: str, seed: int) -> dict:
+def measure(change: str, dataset: str, normal: int, seed: int) -> dict:
     variant, given, networks = CHANGES[change]
     settings = build(Settings, {**given, "width": 16, "batch_size": 16} if options.quick else given)
     task = datasets.load(dataset, options.data_root).task(normal)
@@ -166,33 +165,20 @@ def measure(dataset: str, normal: int, change: str, seed: int) -> dict:
             batches = InOrder(test, 128, torch.device("cpu"))
             scores = scores + torch.cat([method.score(images) for images in batches]).double().numpy()
     return {
-        "dataset": dataset,
-        "normal": normal,
         "method": "surprisal",
-        "change": change,
         "settings": to_json(settings),
-        "seed": seed,
-        "budget": options.budget,
         "metrics": {"auroc": round(auroc(scores, task.test_labels.look()), 6)},
         "steps": steps,
         "seconds": round(time.perf_counter() - began, 1),
-        "threads": options.threads,
-        "commit": commit(),
-        "error": None,
     }
 
 
-found = {(row["dataset"], row["normal"], row["change"], row["seed"]): row for row in results.read(options.out)}
-for change in CHANGES:
-    for dataset, normal in options.tasks:
-        for seed in range(options.seeds):
-            if (dataset, normal, change, seed) not in found:
-                row = found[dataset, normal, change, seed] = measure(dataset, normal, change, seed)
-                results.append(options.out, row)
+keys = [(change, *task, seed) for change, task, seed in itertools.product(CHANGES, options.tasks, range(options.seeds))]
+found = options.lines(("change", "dataset", "normal", "seed"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks], height=1.5 + 0.2 * len(CHANGES))
 for number, (axis, task) in enumerate(zip(axes, options.tasks, strict=True)):
     for place, change in enumerate(reversed(CHANGES)):
-        values = [100 * found[*task, change, seed]["metrics"]["auroc"] for seed in range(options.seeds)]
+        values = [100 * found[change, *task, seed]["metrics"]["auroc"] for seed in range(options.seeds)]
         axis.plot(values, [place] * len(values), "o", color=COLOURS[change != "nothing"])
     axis.set_yticks(range(len(CHANGES)), list(reversed(CHANGES)) if number == 0 else [""] * len(CHANGES))
     axis.set(xlabel="AUROC in %")

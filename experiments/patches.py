@@ -8,11 +8,9 @@ import numpy as np
 import torch
 
 from normscope import Detector, datasets
-from normscope.evaluation import results
 from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, panels, save, title
 from normscope.evaluation.pixels import pixel_auroc, pro
-from normscope.evaluation.protocol import commit
 from normscope.settings import to_json
 
 options = read_options(__doc__, "results/patches.jsonl", "docs/patches.png")
@@ -51,12 +49,8 @@ def measure(dataset: str, normal: int, method: str) -> dict:
     maps = detector.explain(images)
     hottest = maps.reshape(len(maps), -1).argmax(1)
     return {
-        "dataset": dataset,
-        "method": method,
         "settings": to_json(detector.settings),
-        "normal": normal,
         "seed": 0,
-        "budget": options.budget,
         "images": len(images),
         "metrics": {
             "pixel_auroc": round(pixel_auroc(maps, masks), 6),
@@ -65,18 +59,11 @@ def measure(dataset: str, normal: int, method: str) -> dict:
         },
         "steps": detector.card["training"]["steps"],
         "health": detector.card["training"]["health"],
-        "threads": options.threads,
-        "commit": commit(),
-        "error": None,
     }
 
 
-found = {(row["dataset"], row["normal"], row["method"]): row for row in results.read(options.out)}
-for dataset, normal in options.tasks:
-    for method in methods:
-        if (dataset, normal, method) not in found:
-            row = found[dataset, normal, method] = measure(dataset, normal, method)
-            results.append(options.out, row)
+keys = [(*task, method) for task in options.tasks for method in methods]
+found = options.lines(("dataset", "normal", "method"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks])
 for axis, task in zip(axes, options.tasks, strict=True):
     for place, (metric, name) in enumerate({"pixel_auroc": "pixel AUROC", "pro": "PRO", "hits": "hits"}.items()):

@@ -2,15 +2,15 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from normscope.evaluation import results
 from normscope.evaluation.grid import Row, run_all
-from normscope.evaluation.protocol import Cell, cell_of
+from normscope.evaluation.protocol import Cell, cell_of, commit
 from normscope.methods import settings_of
-from normscope.settings import build, to_json
+from normscope.settings import JSON, build, to_json
 from normscope.training.budget import seconds
 
 QUICK_TASKS = ("digits:0",)
@@ -53,6 +53,19 @@ class Options:
             print(f"{row['dataset']} {row['normal']} {row['method']}: {found}", file=sys.stderr, flush=True)
         done = {cell_of(row): row for row in results.read(self.out) if row["error"] is None}
         return [done[cell.key()] for cell in cells if cell.key() in done]
+
+    def lines(
+        self, names: Sequence[str], keys: Iterable[tuple[JSON, ...]], measure: Callable[..., Mapping[str, JSON]]
+    ) -> dict[tuple[JSON, ...], Row]:
+        """For what is no cell: the line of each key, made of the key's parts by their `names` and of what `measure`
+        says of them. Lines missing from the file are measured first."""
+        found = {tuple(row[name] for name in names): row for row in results.read(self.out)}
+        for key in keys:
+            if key not in found:
+                run = {"budget": self.budget, "threads": self.threads, "commit": commit(), "error": None}
+                found[key] = {**dict(zip(names, key, strict=True)), **run, **measure(*key)}
+                results.append(self.out, found[key])
+        return found
 
 
 def read_options(
