@@ -1,7 +1,7 @@
 """Tables about what a user gets."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from lines import Row, auroc_at, columns_of, lines, markdown, mean_auroc, percent
 
@@ -9,20 +9,13 @@ from normscope.evaluation.figures import PROPER, title
 
 OURS = ("surprisal", "pretrained")
 COMPARED = (0, 3, 6)
-METHODS = ("surprisal", "knn", "random-encoder", "extension", "base")
-Cells = dict[tuple[str, int], list[float]]
-
-
-def core() -> str:
-    """Every method on the six cells that nothing was chosen on, at the same budget."""
-    return by_method(lines("core.jsonl"))
 
 
 def digits() -> str:
     """Mean over the ten digits, every digit normal in its turn."""
     rows = lines("digits.jsonl")
     body = []
-    for method in present(rows):
+    for method in dict.fromkeys(row["method"] for row in rows):
         values = [row["metrics"]["auroc"] for row in rows if row["method"] == method]
         fit = statistics.mean(row["seconds"]["fit"] for row in rows if row["method"] == method)
         body.append([f"`{method}`", percent(statistics.mean(values)), percent(min(values)), f"{fit:.0f} s"])
@@ -38,34 +31,6 @@ def changes(name: str) -> str:
         body.append([change, *(auroc_at(some, column) for column in columns), mean_auroc(some, columns)])
     body.sort(key=lambda line: (line[-1] != "–", line[-1]), reverse=True)
     return markdown(["changed", *(title(*column) for column in columns), "mean"], body)
-
-
-def by_method(rows: Sequence[Row]) -> str:
-    columns = columns_of(rows)
-    body = []
-    for method in present(rows):
-        cells: Cells = {}
-        own = [row for row in rows if row["method"] == method]
-        for row in own:
-            cells.setdefault((row["dataset"], row["normal"]), []).append(row["metrics"]["auroc"])
-        name = f"`{method}`" + ("" if all(row["health"] == "ok" for row in own) else " (collapsed)")
-        body.append([name, *(mean_of(cells, column) for column in columns), overall(cells, columns)])
-    return markdown(["method", *(title(*column) for column in columns), "mean"], body)
-
-
-def present(rows: Iterable[Row]) -> list[str]:
-    found = {row["method"] for row in rows}
-    return [method for method in METHODS if method in found]
-
-
-def mean_of(cells: Cells, column: tuple[str, int]) -> str:
-    return percent(statistics.mean(cells[column])) if column in cells else "–"
-
-
-def overall(cells: Cells, columns: Sequence[tuple[str, int]]) -> str:
-    if any(column not in cells for column in columns):
-        return "–"
-    return percent(statistics.mean(statistics.mean(cells[column]) for column in columns))
 
 
 def accuracy() -> str:

@@ -13,7 +13,6 @@ import product_tables as product
 from lines import ROOT
 
 TABLES: dict[str, Callable[[], str]] = {
-    "core": product.core,
     "digits": product.digits,
     "levers": lambda: product.changes("levers.jsonl"),
     "frozen head": lambda: product.changes("frozen_head.jsonl"),
