@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 import normscope
-from normscope import Detector, artifact, detector, load
+from normscope import Detector, artifact, inference, load
 from normscope.errors import (
     ImageFolderError,
     ModelFileError,
@@ -275,7 +275,7 @@ class TestRows:
         monkeypatch.setattr(store, "from_paths", lambda some, size: read.append(len(some)) or from_paths(some, size))
         rows = fitted.rows(paths)
         next(rows)
-        assert read == [detector.BATCH]
+        assert read == [inference.BATCH]
         assert len(list(rows)) == 299
         assert read == [128, 128, 44]
 

@@ -9,6 +9,7 @@ from normscope import __version__
 from normscope.calibration import Calibration
 from normscope.images.store import Store
 from normscope.settings import JSON, to_json
+from normscope.training.loop import Outcome, Plan
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,6 +61,18 @@ def data_of(normal: Store, training: Store, anomalies: Store | None, skipped: in
         "anomalies": len(anomalies) if anomalies else 0,
         "grey": normal.grey,
         "sha256": normal.sha256,
+    }
+
+
+def training_of(plan: Plan, outcome: Outcome, seconds: float) -> Training:
+    return {
+        "seed": plan.seed,
+        "epochs": plan.epochs,
+        "budget": plan.budget,
+        "steps": outcome.steps,
+        "seconds": round(seconds, 3),
+        "device": str(plan.device),
+        "health": outcome.health,
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,11 +11,10 @@ from typing import Literal, Self, TypedDict, cast
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 
-from normscope import __version__, artifact
+from normscope import __version__, artifact, inference
 from normscope.calibration import Calibration, check_rate
-from normscope.card import Card, data_of, make_card
+from normscope.card import Card, data_of, make_card, training_of
 from normscope.errors import (
     ImageFolderError,
     ModelFileError,
@@ -32,17 +30,16 @@ from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, co
 from normscope.methods import find, method_names, settings_of
 from normscope.scoring.surprisal import beneath
 from normscope.settings import JSON, build, check_counts, is_whole, to_json
-from normscope.suspects import Suspect, strange
+from normscope.suspects import Suspect, find_suspects
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
-from normscope.training.batches import InOrder, to_float
+from normscope.training.batches import to_float
 from normscope.training.budget import seconds as budget_seconds
 from normscope.training.device import choose_device
 from normscope.training.method import Method
 from normscope.training.randomness import seeded
 
 DEFAULT_BUDGET = 300.0
-BATCH = 128
 INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the held-out images are drawn
 
 
@@ -148,7 +145,7 @@ class Detector:
         method = self.untrained(normal.size)
         method.begin()
         method.anomalies = to_float(known[:], self.device) if known else None
-        health, steps = train(method, training, plan, watch, seen, allow_collapse)
+        outcome = train(method, training, plan, watch, seen, allow_collapse)
         method.anomalies = None
         self.method = method
         if held is not None and self.false_alarm_rate is not None:
@@ -159,33 +156,15 @@ class Detector:
             self.calibration,
             normal.size,
             data_of(normal, training, known, len(skipped)),
-            {
-                "seed": self.seed,
-                "epochs": self.epochs,
-                "budget": self.budget,
-                "steps": steps,
-                "seconds": round(time.perf_counter() - began, 3),
-                "device": str(self.device),
-                "health": health,
-            },
+            training_of(plan, outcome, time.perf_counter() - began),
         )
         if self.calibration and method.scores_quickly:
-            self.suspects = self.find_suspects(normal, plan)
+            self.suspects = find_suspects(method, normal, plan)
         return self
 
     def untrained(self, size: int) -> Method:
         with seeded(self.seed, INITIALISE):
             return find(self.name)(self.settings, (3, size, size))
-
-    def find_suspects(self, normal: Store, plan: loop.Plan) -> list[Suspect]:
-        """Each half is scored by what `finish` makes of the other half: who is remembered is not found strange."""
-        scores = np.empty(len(normal))
-        for half in (0, 1):
-            seen = copy.deepcopy(self.fitted())
-            loop.finish(seen, normal.subset(slice(1 - half, None, 2)), plan)
-            scores[half::2] = self.scores_by(seen, normal.subset(slice(half, None, 2)))
-        paths = normal.paths or [None] * len(normal)
-        return [Suspect(int(place), paths[place], float(scores[place])) for place in strange(scores)]
 
     def gather_anomalies(self, anomalies: Images | None, size: int) -> Store | None:
         if anomalies is None:
@@ -224,29 +203,20 @@ class Detector:
 
     def codes(self, images: Images) -> npt.NDArray[np.float64]:
         """[n, d]: what the method knows each image by."""
-        return np.concatenate([code.double().cpu().numpy() for code in self.each_code(self.read(images))])
-
-    def each_code(self, pixels: Store) -> Iterator[torch.Tensor]:
-        for batch in InOrder(pixels, BATCH, self.device):
-            with torch.inference_mode():
-                code = self.fitted().code(batch)
-            if code is None:
-                raise SettingError(f"the method {self.name} has no codes; use another")
-            yield code
+        codes = inference.codes(self.fitted(), self.read(images), self.device)
+        if codes is None:
+            raise SettingError(f"the method {self.name} has no codes; use another")
+        return codes
 
     def explain(self, images: Images) -> npt.NDArray[np.float64]:
         """Heat maps [n, h, w]: higher where the image is more surprising. At the size of the images if these are
         arrays of one size, else at the size that the detector works at."""
         pixels = self.read(images)
         side = common_size(images) or (pixels.size, pixels.size)
-        maps = []
-        for batch in InOrder(pixels, BATCH, self.device):
-            with torch.inference_mode():
-                heat = self.fitted().explain(batch)
-            if heat is None:
-                raise SettingError(f"the method {self.name} cannot say where an image is surprising; use another")
-            maps.append(F.interpolate(heat[:, None].float(), side, mode="bilinear", align_corners=False)[:, 0].cpu())
-        return torch.cat(maps).double().numpy()
+        maps = inference.heat_maps(self.fitted(), pixels, self.device, side)
+        if maps is None:
+            raise SettingError(f"the method {self.name} cannot say where an image is surprising; use another")
+        return maps
 
     def score_paths(self, paths: Sequence[str | Path]) -> list[Row]:
         """One row for each file, in order, as on the command line; a bad file is a row with an error."""
@@ -255,8 +225,8 @@ class Detector:
     def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
         """The rows of `score_paths` as they come, with a batch of images in memory at a time."""
         size = self.fitted().shape[-1]
-        for start in range(0, len(paths), BATCH):
-            some = [Path(path) for path in paths[start : start + BATCH]]
+        for start in range(0, len(paths), inference.BATCH):
+            some = [Path(path) for path in paths[start : start + inference.BATCH]]
             pixels, bad = store.from_paths(some, size)
             errors = {one.path: one.reason for one in bad}
             scores = iter(self.score_store(pixels))
@@ -313,15 +283,7 @@ class Detector:
         return found
 
     def score_store(self, pixels: Store) -> npt.NDArray[np.float64]:
-        return self.scores_by(self.fitted(), pixels)
-
-    def scores_by(self, method: Method, pixels: Store) -> npt.NDArray[np.float64]:
-        method.eval()
-        scores = [np.empty(0)]
-        with torch.inference_mode():
-            for batch in InOrder(pixels, BATCH, self.device):
-                scores.append(method.score(batch).double().cpu().numpy())
-        return np.concatenate(scores)
+        return inference.scores(self.fitted(), pixels, self.device)
 
     def facts(self, training: Store, anomalies: Store | None) -> dict[str, JSON]:
         """What identifies a run: a checkpoint of one is of no use to another."""

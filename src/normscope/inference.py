@@ -1,0 +1,55 @@
+"""What a fitted method says of a store of images, a batch at a time; None where it has nothing to say."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from normscope.images.store import Store
+from normscope.training.batches import InOrder
+from normscope.training.method import Method
+
+BATCH = 128
+
+
+def scores(method: Method, pixels: Store, device: torch.device) -> npt.NDArray[np.float64]:
+    """[n], higher is more anomalous."""
+    method.eval()
+    found = said(method.score, pixels, device)
+    return np.empty(0) if found is None else found.numpy()
+
+
+def codes(method: Method, pixels: Store, device: torch.device) -> npt.NDArray[np.float64] | None:
+    """[n, d]."""
+    found = said(method.code, pixels, device)
+    return None if found is None else found.numpy()
+
+
+def heat_maps(
+    method: Method, pixels: Store, device: torch.device, side: tuple[int, int]
+) -> npt.NDArray[np.float64] | None:
+    """[n, h, w], at the height and width of `side`."""
+
+    def enlarged(images: Tensor) -> Tensor | None:
+        heat = method.explain(images)
+        if heat is None:
+            return None
+        return F.interpolate(heat[:, None].float(), side, mode="bilinear", align_corners=False)[:, 0]
+
+    found = said(enlarged, pixels, device)
+    return None if found is None else found.numpy()
+
+
+def said(of: Callable[[Tensor], Tensor | None], pixels: Store, device: torch.device) -> Tensor | None:
+    """What is said of all batches, in float64; None if nothing is said of the first, or there is none."""
+    parts = []
+    with torch.inference_mode():
+        for batch in InOrder(pixels, BATCH, device):
+            part = of(batch)
+            if part is None:
+                return None
+            parts.append(part.double().cpu())
+    return torch.cat(parts) if parts else None
