@@ -29,19 +29,22 @@ def equal_budget() -> str:
         for method in methods
     }
     ranked = sorted(methods, key=lambda method: statistics.mean(means[method]), reverse=True)
-    body = [
-        [
-            f"`{method}`",
-            *map(percent, (*means[method], statistics.mean(means[method]))),
-            f"{statistics.median(row['seconds']['fit'] for row in own if row['method'] == method):.0f} s",
-            f"{statistics.median(row['images_per_second'] for row in own if row['method'] == method):.0f}",
-        ]
-        for method in ranked
-    ]
+    body = []
+    for method in ranked:
+        some = [row for row in own if row["method"] == method]
+        body.append(
+            [
+                f"`{method}`",
+                *map(percent, (*means[method], statistics.mean(means[method]))),
+                f"{statistics.median(row['steps'] for row in some):.0f}",
+                f"{statistics.median(row['seconds']['fit'] for row in some):.0f} s",
+                f"{statistics.median(row['images_per_second'] for row in some):.0f}",
+            ]
+        )
     heads = [
         PROPER[name] + ("" if len(some) == 10 else f" {', '.join(map(str, some))}") for name, some in common.items()
     ]
-    return markdown(["method", *heads, "mean", "time to fit", "images scored a second"], body)
+    return markdown(["method", *heads, "mean", "steps", "time to fit", "images scored a second"], body)
 
 
 def table1() -> str:
