@@ -57,5 +57,5 @@ for axis, name in zip(axes, names, strict=True):
         axis.plot(statistics.mean(own[method]), place, "D", color=COLOURS[1])
     axis.set_yticks(range(len(ranked)), ranked)
     axis.axvline(50, color="#999999", linewidth=0.8, linestyle=(0, (4, 3)))
-    axis.set(xlim=(0, 100), xlabel="AUROC in % (diamond: mean of classes)")
+    axis.set(xlim=(0, 101), xlabel="AUROC in % of classes and their mean")
 save(figure, options.picture)
