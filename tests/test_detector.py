@@ -278,6 +278,10 @@ class TestRows:
         assert read == [inference.BATCH]
         assert len(list(rows)) == 299
         assert read == [128, 128, 44]
+        read.clear()
+        monkeypatch.setattr(type(fitted.method), "scores_quickly", False)
+        next(fitted.rows(paths))
+        assert read == [16]
 
 
 class TestModelFile:

@@ -40,6 +40,7 @@ from normscope.training.method import Method
 from normscope.training.randomness import seeded
 
 DEFAULT_BUDGET = 300.0
+SLOW_BATCH = 16  # images between two signs of progress where each is searched for
 INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the held-out images are drawn
 
 
@@ -225,8 +226,9 @@ class Detector:
     def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
         """The rows of `score_paths` as they come, with a batch of images in memory at a time."""
         size = self.fitted().shape[-1]
-        for start in range(0, len(paths), inference.BATCH):
-            some = [Path(path) for path in paths[start : start + inference.BATCH]]
+        together = inference.BATCH if self.fitted().scores_quickly else SLOW_BATCH
+        for start in range(0, len(paths), together):
+            some = [Path(path) for path in paths[start : start + together]]
             pixels, bad = store.from_paths(some, size)
             errors = {one.path: one.reason for one in bad}
             scores = iter(self.score_store(pixels))
