@@ -19,13 +19,12 @@ def scores(method: Method, pixels: Store, device: torch.device) -> npt.NDArray[n
     """[n], higher is more anomalous."""
     method.eval()
     found = said(method.score, pixels, device)
-    return np.empty(0) if found is None else found.numpy()
+    return np.empty(0) if found is None else found
 
 
 def codes(method: Method, pixels: Store, device: torch.device) -> npt.NDArray[np.float64] | None:
     """[n, d]."""
-    found = said(method.code, pixels, device)
-    return None if found is None else found.numpy()
+    return said(method.code, pixels, device)
 
 
 def heat_maps(
@@ -39,12 +38,11 @@ def heat_maps(
             return None
         return F.interpolate(heat[:, None].float(), side, mode="bilinear", align_corners=False)[:, 0]
 
-    found = said(enlarged, pixels, device)
-    return None if found is None else found.numpy()
+    return said(enlarged, pixels, device)
 
 
-def said(of: Callable[[Tensor], Tensor | None], pixels: Store, device: torch.device) -> Tensor | None:
-    """What is said of all batches, in float64; None if nothing is said of the first, or there is none."""
+def said(of: Callable[[Tensor], Tensor | None], pixels: Store, device: torch.device) -> npt.NDArray[np.float64] | None:
+    """What is said of all batches; None if nothing is said of the first, or there is none."""
     parts = []
     with torch.inference_mode():
         for batch in InOrder(pixels, BATCH, device):
@@ -52,4 +50,4 @@ def said(of: Callable[[Tensor], Tensor | None], pixels: Store, device: torch.dev
             if part is None:
                 return None
             parts.append(part.double().cpu())
-    return torch.cat(parts) if parts else None
+    return torch.cat(parts).numpy() if parts else None
