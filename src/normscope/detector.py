@@ -161,6 +161,7 @@ class Detector:
         )
         if self.calibration and method.scores_quickly:
             self.suspects = find_suspects(method, normal, plan)
+        method.end()
         return self
 
     def untrained(self, size: int) -> Method:

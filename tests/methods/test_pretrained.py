@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -66,6 +68,41 @@ def test_of_many_images_some_are_looked_at(monkeypatch, most):
         method.finish(list(torch.rand(40, 3, 32, 32).split(4)))
     assert sum(seen) == most
     assert min(seen) > 0
+
+
+def encoded(monkeypatch):
+    """A list that grows by the number of images in each batch that goes through an encoder."""
+    batches, forward = [], networks.Frozen.forward
+    monkeypatch.setattr(networks.Frozen, "forward", lambda own, x: (batches.append(len(x)), forward(own, x))[1])
+    return batches
+
+
+def test_a_fit_with_suspects_encodes_each_image_once(monkeypatch):
+    images = stripes(60)
+    images[7] = 255 - images[7]
+    batches = encoded(monkeypatch)
+    one = Detector("pretrained", settings=QUICK, false_alarm_rate=0.1).fit(images)
+    assert sum(batches) == 60 + 1  # one to count the channels
+    assert one.suspects[0].place == 7
+    assert one.fitted().looks is None
+    one.score(images)
+    one.score(images)
+    assert sum(batches) == 61 + 120
+
+
+def test_what_does_not_fit_in_memory_is_looked_at_again():
+    looks, seen = networks.Looks(most=5 * 4), []
+
+    def look(images):
+        seen.extend(images[:, 0].tolist())
+        return [images * 2]
+
+    images = torch.arange(8.0)[:, None]
+    for _ in range(2):
+        assert torch.equal(looks(look, images)[0], images * 2)
+    assert seen == [0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7]
+    assert torch.equal(copy.deepcopy(looks)(look, images[[3, 1]])[0], images[[3, 1]] * 2)
+    assert len(seen) == 11
 
 
 def test_a_model_file_needs_no_weights_from_elsewhere(fitted, tmp_path, monkeypatch):

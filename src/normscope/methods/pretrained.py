@@ -1,12 +1,13 @@
 """Surprisal of what an encoder sees that learnt from ImageNet: of the whole image, and of its strangest place."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normscope.networks.pretrained import LITE0, Frozen
+from normscope.networks.pretrained import LITE0, Frozen, Looks
 from normscope.scoring.held_out import held_out
 from normscope.scoring.local import MOST_MAPS, columns, fit_heat, heat, hottest, local_surprisal, some_channels
 from normscope.scoring.surprisal import beneath, fit_gaussian, gaussian
@@ -36,7 +37,8 @@ class Pretrained(Method):
     Defard et al. 2021; `channels` of all channels are drawn at random, as there). The score is a weighted mean of the
     surprisal of the code and that of the strangest location, each on the scale of normal images that its reference was
     not fitted to; the weights follow from how alike the normal images are (`weights_of`). At most `references` images
-    go through the encoder, each once; a budget has nothing to limit.
+    make the reference; a budget has nothing to limit. What the encoder makes of an image is kept while fitting, a
+    gigabyte at most.
     """
 
     largest_auto = 224
@@ -45,29 +47,40 @@ class Pretrained(Method):
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         self.encoder = Frozen(settings.encoder, settings.side)
+        self.looks: Looks | None = None
 
     def begin(self) -> None:
         self.encoder.restore(self.settings.weights)
+        self.looks = Looks()
 
-    def look(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Code [n, d] and local columns [n, c, h, w]."""
+    def end(self) -> None:
+        self.looks = None
+
+    def look(self, images: Tensor) -> Sequence[Tensor]:
+        """Code [n, d] and local columns [n, c, h, w]; during a fit, each image goes through the encoder once."""
+        return self.looks(self.encode, images) if self.looks else self.encode(images)
+
+    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
         *local, last = self.encoder(images)
-        return F.normalize(last.mean((2, 3)), dim=1), columns(local, local[1].shape[2:])
+        maps = columns(local, local[1].shape[2:])[:, self.memory["channels"]]
+        return F.normalize(last.mean((2, 3)), dim=1), maps
 
     def finish(self, batches: Batches) -> None:
         s = self.settings
         lots = torch.rand(sum(len(images) for images in batches))
         least = lots.sort(descending=True).values[: s.references][-1]
+        if not self.memory:
+            *local, _ = self.encoder(next(iter(batches))[:1])
+            total = sum(maps.shape[1] for maps in local)
+            self.memory["channels"] = some_channels(total, s.channels).to(local[0].device)
         codes, maps, done = Sample(s.references), Sample(s.local_references), 0
         for images in batches:
             chosen = lots[done : done + len(images)] >= least
             done += len(images)
             if chosen.any():
                 code, local = self.look(images[chosen.to(images.device)])
-                if not self.memory:
-                    self.memory["channels"] = some_channels(local.shape[1], s.channels).to(local.device)
                 codes.add(code)
-                maps.add(local[:, self.memory["channels"]])
+                maps.add(local)
         usual = held_out(codes.rows, fit_gaussian, gaussian)
         self.memory |= {f"code.{name}": value for name, value in fit_gaussian(codes.rows).items()}
         self.memory |= {"code.usual": usual.mean(), "code.deviation": usual.std() + 1e-6}
@@ -81,12 +94,12 @@ class Pretrained(Method):
         code, maps = self.look(images)
         whole, local = beneath(self.memory, "code."), beneath(self.memory, "local.")
         surprisal = (gaussian(code, whole) - whole["usual"]) / whole["deviation"]
-        strangest = hottest(local_surprisal(maps[:, self.memory["channels"]], local)) - local["strangest.mean"]
+        strangest = hottest(local_surprisal(maps, local)) - local["strangest.mean"]
         return torch.stack([surprisal, strangest / local["strangest.deviation"]], 1) @ self.memory["weights"]
 
     def explain(self, images: Tensor) -> Tensor:
         """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere."""
-        return heat(self.look(images)[1][:, self.memory["channels"]], beneath(self.memory, "local."), images.shape[-2:])
+        return heat(self.look(images)[1], beneath(self.memory, "local."), images.shape[-2:])
 
 
 def weights_of(codes: Tensor) -> Tensor:

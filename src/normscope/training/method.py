@@ -64,6 +64,9 @@ class Method(nn.Module):
     def begin(self) -> None:
         """Before a fit, and not when a model file is loaded: get weights that come from elsewhere."""
 
+    def end(self) -> None:
+        """After a fit and all that goes with it: drop what nothing else needs."""
+
     def phases(self) -> Sequence[Phase]:
         """In order; none if there is nothing to train."""
         return ()
