@@ -399,11 +399,22 @@ def test_a_value_that_is_not_finite_stops_training(tmp_path):
 
 
 def test_progress_is_told_to_the_caller(tmp_path):
-    paths, read, seen = write(tmp_path, textures(16)), [], []
-    one = Detector("surprisal", settings={"width": 16, "batch_size": 4}, epochs=2, false_alarm_rate=None)
-    one.fit(paths, allow_collapse=True, watch=seen.append, watch_reading=lambda done, of: read.append((done, of)))
-    assert read == [(done, 16) for done in range(1, 17)]
-    assert [(now.step, now.steps) for now in seen] == [(step, 8) for step in range(1, 9)]
+    paths, done, seen = write(tmp_path, textures(20)), {}, []
+    one = Detector("surprisal", settings={"width": 16, "batch_size": 4}, epochs=2, false_alarm_rate=0.1)
+    one.fit(
+        paths,
+        allow_collapse=True,
+        watch=seen.append,
+        watch_images=lambda doing, n, of: done.setdefault(doing, []).append((n, of)),
+    )
+    held = len(one.calibration.scores)
+    assert list(done) == ["reading", "summing up", "calibrating", "looking for suspects"]
+    assert done["reading"] == [(n, 20) for n in range(1, 21)]
+    assert done["summing up"][0] == (20 - held, 20 - held)
+    assert done["calibrating"] == [(held, held)]
+    assert done["looking for suspects"] == [(10, 10), (10, 10)]
+    steps = 2 * ((20 - held) // 4)
+    assert [(now.step, now.steps) for now in seen] == [(step, steps) for step in range(1, steps + 1)]
     assert all(math.isfinite(now.record["loss"]) for now in seen)
 
 

@@ -18,7 +18,7 @@ FLOORS = [
     {"methods", "scoring"},
     {"detector", "intake", "card", "calibration", "suspects", "inference", "artifact"},
     {"evaluation"},
-    {"cli", "server", "report", "cluster", "sklearn", "normscope"},
+    {"cli", "server", "report", "cluster", "sklearn", "normscope", "__main__"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

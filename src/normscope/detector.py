@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self, TypedDict, cast
 
@@ -40,7 +41,6 @@ from normscope.training.method import Method
 from normscope.training.randomness import seeded
 
 DEFAULT_BUDGET = 300.0
-SLOW_BATCH = 16  # images between two signs of progress where each is searched for
 INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the held-out images are drawn
 
 
@@ -112,7 +112,7 @@ class Detector:
         watch: Callable[[loop.Progress], None] = lambda progress: None,
         look: Callable[[loop.Progress], None] | None = None,
         look_every: int = 1,
-        watch_reading: Callable[[int, int], None] = lambda done, of: None,
+        watch_images: Callable[[str, int, int], None] = lambda doing, done, of: None,
     ) -> Self:
         """Learns from normal images. Fitting again forgets what was learnt before.
 
@@ -122,12 +122,13 @@ class Detector:
         With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result.
         The file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
 
-        `watch` is told of every step. `look` is called after every `look_every` epochs, when this detector scores as if
-        training had ended there; neither its result nor its time has any influence on the training.
+        `watch` is told of every step; `watch_images`, before and after training, of what is being done with the images,
+        with how many already, and of how many. `look` is called after every `look_every` epochs, when this detector
+        scores as if training had ended there; neither its result nor its time has any influence on the training.
         """
         self.method, self.calibration, self.card, self.suspects = None, None, None, []
         began = time.perf_counter()
-        normal, skipped = gather(images, self.size, watch_reading, find(self.name).largest_auto)
+        normal, skipped = gather(images, self.size, partial(watch_images, "reading"), find(self.name).largest_auto)
         check_worth_learning(normal)
         training, held = split(normal, self.false_alarm_rate, np.random.default_rng((self.seed, SPLIT)))
         known = self.gather_anomalies(anomalies, normal.size)
@@ -139,6 +140,7 @@ class Detector:
             checkpoint=Path(checkpoint) if checkpoint else None,
             resume=resume,
             facts=self.facts(training, known),
+            watch_images=watch_images,
         )
         if look_every < 1:
             raise SettingError(f"look_every is {look_every}; give a whole number of epochs from 1 on")
@@ -150,7 +152,8 @@ class Detector:
         method.anomalies = None
         self.method = method
         if held is not None and self.false_alarm_rate is not None:
-            self.calibration = Calibration(self.score_store(held), self.false_alarm_rate)
+            scores = inference.scores(method, held, self.device, partial(watch_images, "calibrating"))
+            self.calibration = Calibration(scores, self.false_alarm_rate)
         self.card = make_card(
             self.name,
             self.settings,
@@ -227,7 +230,7 @@ class Detector:
     def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
         """The rows of `score_paths` as they come, with a batch of images in memory at a time."""
         size = self.fitted().shape[-1]
-        together = inference.BATCH if self.fitted().scores_quickly else SLOW_BATCH
+        together = inference.together(self.fitted())
         for start in range(0, len(paths), together):
             some = [Path(path) for path in paths[start : start + together]]
             pixels, bad = store.from_paths(some, size)

@@ -1,6 +1,7 @@
 """Which of the images that were given as normal may not be: those that the fitted detector finds far too strange."""
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,8 @@ def find_suspects(method: Method, normal: Store, plan: loop.Plan) -> list[Suspec
     for half in (0, 1):
         seen = copy.deepcopy(method)
         loop.finish(seen, normal.subset(slice(1 - half, None, 2)), plan)
-        scores[half::2] = inference.scores(seen, normal.subset(slice(half, None, 2)), plan.device)
+        watch = partial(plan.watch_images, "looking for suspects")
+        scores[half::2] = inference.scores(seen, normal.subset(slice(half, None, 2)), plan.device, watch)
     paths = normal.paths or [None] * len(normal)
     return [Suspect(int(place), paths[place], float(scores[place])) for place in strange(scores)]
 

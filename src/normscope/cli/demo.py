@@ -40,7 +40,8 @@ def demo(
         from normscope.evaluation.metrics import auroc
 
         with bars() as show:
-            detector = Detector(budget=budget, false_alarm_rate=0.05).fit(out / "good", watch=show.training)
+            detector = Detector(budget=budget, false_alarm_rate=0.05)
+            detector.fit(out / "good", watch=show.training, watch_images=show.images)
         model = out / "model.safetensors"
         detector.save(model)
         rows = detector.score_paths([out / "mixed" / name for name, _ in mixed])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ def doctor(
         from normscope.images.doctor import examine
 
         with bars() as show:
-            report = examine(folder, progress=show.files)
+            report = examine(folder, progress=partial(show.images, "reading"))
         if json:
             print_json(asdict(report))
             return

@@ -91,7 +91,7 @@ def learn(
                 checkpoint=checkpoint,
                 resume=resume,
                 watch=show.training,
-                watch_reading=show.files,
+                watch_images=show.images,
             )
     except KeyboardInterrupt:
         if exists(checkpoint):

@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 
 class Bars(NamedTuple):
-    files: Callable[[int, int], None]
+    images: Callable[[str, int, int], None]
     training: "Callable[[loop.Progress], None]"
 
 
 @contextmanager
-def bars(files: str = "reading") -> Iterator[Bars]:
-    """Two bars, shown when they first move: files done, and steps trained with time left, rate and loss."""
+def bars() -> Iterator[Bars]:
+    """Two bars, shown when they first move: images done, and steps trained with time left, rate and loss."""
     if not sys.stderr.isatty():
-        yield Bars(lambda done, of: None, lambda now: None)
+        yield Bars(lambda doing, done, of: None, lambda now: None)
         return
     from rich.console import Console  # rich takes a quarter of a second to import
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -31,11 +31,11 @@ def bars(files: str = "reading") -> Iterator[Bars]:
         TextColumn("{task.fields[facts]}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        reading = progress.add_task(files, total=None, visible=False, facts="")
+        images = progress.add_task("", total=None, visible=False, facts="")
         training = progress.add_task("training", total=None, visible=False, facts="")
 
-        def read(done: int, of: int) -> None:
-            progress.update(reading, completed=done, total=of, visible=done < of)
+        def show(doing: str, done: int, of: int) -> None:
+            progress.update(images, completed=done, total=of, visible=done < of, description=doing)
 
         def train(now: "loop.Progress") -> None:
             progress.update(
@@ -47,7 +47,7 @@ def bars(files: str = "reading") -> Iterator[Bars]:
                 facts=facts(now),
             )
 
-        yield Bars(read, train)
+        yield Bars(show, train)
 
 
 def facts(now: "loop.Progress") -> str:

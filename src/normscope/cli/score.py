@@ -81,10 +81,10 @@ def look_through(paths: Sequence[Path]) -> "list[Entry]":
 def score_all(detector: "Detector", wanted: "Sequence[Entry]") -> "list[Row]":
     scored = detector.rows([entry.path for entry in wanted if entry.reason is None])
     rows: list[Row] = []
-    with bars("scoring") as show:
+    with bars() as show:
         for entry in wanted:
             rows.append(next(scored) if entry.reason is None else detector.row(entry.path, entry.reason))
-            show.files(len(rows), len(wanted))
+            show.images("scoring", len(rows), len(wanted))
     return rows
 
 

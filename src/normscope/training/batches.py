@@ -1,6 +1,6 @@
 """uint8 pixels in store → float images on the device, a batch at a time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -25,14 +25,22 @@ def to_float(pixels: np.ndarray, device: torch.device) -> Tensor:
 
 
 class InOrder:
-    """Every image once, in the order of the store."""
+    """Every image once, in the order of the store; `watch` is told how many are done of how many."""
 
-    def __init__(self, pixels: Pixels, batch_size: int, device: torch.device) -> None:
-        self.pixels, self.batch_size, self.device = pixels, batch_size, device
+    def __init__(
+        self,
+        pixels: Pixels,
+        batch_size: int,
+        device: torch.device,
+        watch: Callable[[int, int], None] = lambda done, of: None,
+    ) -> None:
+        self.pixels, self.batch_size, self.device, self.watch = pixels, batch_size, device, watch
 
     def __iter__(self) -> Iterator[Tensor]:
-        for start in range(0, len(self.pixels), self.batch_size):
+        n = len(self.pixels)
+        for start in range(0, n, self.batch_size):
             yield to_float(self.pixels[start : start + self.batch_size], self.device)
+            self.watch(min(start + self.batch_size, n), n)
 
 
 def steps_per_epoch(n: int, batch_size: int) -> int:

@@ -4,6 +4,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, cast
 
@@ -27,7 +28,10 @@ FINISH = 2**31  # the key under which `finish` draws; no phase has so high a num
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, where and how reproducibly to train. `budget`, in seconds, is an upper limit and so are the epochs."""
+    """How long, where and how reproducibly to train. `budget`, in seconds, is an upper limit and so are the epochs.
+
+    `watch_images` is told what is being done with all the images, to how many already, and of how many.
+    """
 
     seed: int = 0
     epochs: int | None = None
@@ -36,6 +40,7 @@ class Plan:
     checkpoint: Path | None = None
     resume: bool = False
     facts: Mapping[str, JSON] = field(default_factory=dict)
+    watch_images: Callable[[str, int, int], None] = lambda doing, done, of: None
 
 
 class Progress(NamedTuple):
@@ -103,7 +108,7 @@ def fit(
 def finish(method: Method, pixels: Pixels, plan: Plan) -> None:
     method.eval()
     with seeded(plan.seed, FINISH), torch.no_grad():
-        method.finish(InOrder(pixels, 256, plan.device))
+        method.finish(InOrder(pixels, 256, plan.device, partial(plan.watch_images, "summing up")))
 
 
 def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None], look: Look | None) -> Outcome:
