@@ -38,6 +38,7 @@ class InOrder:
 
     def __iter__(self) -> Iterator[Tensor]:
         n = len(self.pixels)
+        self.watch(0, n)
         for start in range(0, n, self.batch_size):
             yield to_float(self.pixels[start : start + self.batch_size], self.device)
             self.watch(min(start + self.batch_size, n), n)
