@@ -75,5 +75,5 @@ for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
     axis.set_xticks(range(len(counts)), [str(count) for count in counts])
     axis.set(xlabel="labelled anomalies")
 axes[0].set_ylabel("AUROC in %")
-axes[0].legend(fontsize=8)
+axes[-1].legend(fontsize=8)
 save(figure, options.picture)
