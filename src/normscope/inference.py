@@ -9,17 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.images.store import Store
-from normscope.training.batches import InOrder
+from normscope.training.batches import InOrder, Watch, unwatched
 from normscope.training.method import Batches, Method
 
 BATCH = 128
 SLOW_BATCH = 16  # where each image is searched for: some sign of progress every few seconds
-
-Watch = Callable[[int, int], None]
-
-
-def unwatched(done: int, of: int) -> None:
-    pass
 
 
 def together(method: Method) -> int:

@@ -10,6 +10,13 @@ from torch import Tensor
 from normscope.errors import SettingError
 from normscope.training.randomness import permutation
 
+Watch = Callable[[int, int], None]
+"""Is told how many images are done, and of how many."""
+
+
+def unwatched(done: int, of: int) -> None:
+    pass
+
 
 class Pixels(Protocol):
     """Images as `images.store.Store` holds them: uint8 [n, 3, h, w], by slice or by index array."""
@@ -27,13 +34,7 @@ def to_float(pixels: np.ndarray, device: torch.device) -> Tensor:
 class InOrder:
     """Every image once, in the order of the store; `watch` is told how many are done of how many."""
 
-    def __init__(
-        self,
-        pixels: Pixels,
-        batch_size: int,
-        device: torch.device,
-        watch: Callable[[int, int], None] = lambda done, of: None,
-    ) -> None:
+    def __init__(self, pixels: Pixels, batch_size: int, device: torch.device, watch: Watch = unwatched) -> None:
         self.pixels, self.batch_size, self.device, self.watch = pixels, batch_size, device, watch
 
     def __iter__(self) -> Iterator[Tensor]:
