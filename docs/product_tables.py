@@ -70,15 +70,24 @@ def mean_of_classes(own: Sequence[Row]) -> str:
         if row["normal"] in COMPARED:
             by_seed.setdefault(row["seed"], []).append(100 * row["metrics"]["auroc"])
     full = [statistics.mean(values) for values in by_seed.values() if len(values) == max(map(len, by_seed.values()))]
-    if not full:
+    return with_spread(full)
+
+
+def with_spread(values: Sequence[float]) -> str:
+    """Their mean, with its SD where there are more than one."""
+    if not values:
         return "–"
-    return f"{statistics.mean(full):.1f}" + (f" ± {statistics.stdev(full):.1f}" if len(full) > 1 else "")
+    return f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
 
 
 def few_anomalies() -> str:
     """AUROC on kinds of anomalies that nobody labelled, by how many of another kind were labelled."""
     return by_amount(
-        "few_anomalies.jsonl", "anomalies", "labelled anomalies", str, lambda row: percent(row["metrics"]["auroc"])
+        "few_anomalies.jsonl",
+        "anomalies",
+        "labelled anomalies",
+        str,
+        lambda rows: with_spread([100 * row["metrics"]["auroc"] for row in rows]),
     )
 
 
@@ -87,18 +96,20 @@ def contamination() -> str:
     return by_amount("contamination.jsonl", "share", "anomalies hidden", lambda share: f"{100 * share:g} %", hidden)
 
 
-def by_amount(name: str, key: str, what: str, amount: Callable[[float], str], cell: Callable[[Row], str]) -> str:
-    """A line for each method and task, a column for each amount of something."""
+def by_amount(name: str, key: str, what: str, amount: Callable[[float], str], cell: Callable[[list[Row]], str]) -> str:
+    """A line for each method and task, a column for each amount of something, a cell of the rows of all seeds."""
     own = lines(name)
     amounts, body = sorted({row[key] for row in own}), []
     for method in dict.fromkeys(row["method"] for row in own):
         for task in columns_of(own):
-            by = {row[key]: row for row in own if (row["dataset"], row["normal"], row["method"]) == (*task, method)}
-            body.append([f"`{method}`, {title(*task)}", *(cell(by[n]) if n in by else "–" for n in amounts)])
+            some = [row for row in own if (row["dataset"], row["normal"], row["method"]) == (*task, method)]
+            by = [[row for row in some if row[key] == n] for n in amounts]
+            body.append([f"`{method}`, {title(*task)}", *(cell(rows) if rows else "–" for rows in by)])
     return markdown([what, *map(amount, amounts)], body)
 
 
-def hidden(row: Row) -> str:
+def hidden(rows: list[Row]) -> str:
+    [row] = rows
     named = f"{row['named_rightly']} of {row['hidden']}" if row["hidden"] else "none"
     wrongly = row["named"] - row["named_rightly"]
     return f"{percent(row['metrics']['auroc'])}; names {named}" + (f" and {wrongly} others" if wrongly else "")

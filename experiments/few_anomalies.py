@@ -61,13 +61,12 @@ keys = [
 ]
 found = options.lines(("seed", "dataset", "normal", "method", "anomalies"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks])
-for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
+for axis, task in zip(axes, options.tasks, strict=True):
     for colour, method in zip(COLOURS, methods, strict=False):
         for metric, style, kind in (("auroc", "o-", "never shown"), ("auroc_shown", "o:", "the kind shown")):
             means = [
                 statistics.mean(
-                    100 * found[seed, dataset, normal, method, count]["metrics"][metric]
-                    for seed in range(options.seeds)
+                    100 * row["metrics"][metric] for key, row in found.items() if key[1:] == (*task, method, count)
                 )
                 for count in counts
             ]
