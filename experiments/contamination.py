@@ -72,5 +72,5 @@ for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
         )
     axis.set(xlabel="anomalies among the training images, %", ylim=(0, 100))
 axes[0].set_ylabel("%")
-axes[0].legend(fontsize=8)
+axes[len(axes) // 2].legend(fontsize=8, loc="center")
 save(figure, options.picture)
