@@ -127,9 +127,9 @@ def patches() -> str:
 def tiles() -> str:
     """Photographs of surface defects: whole images, and where in them."""
     own = [row for row in lines("accuracy.jsonl") if row["dataset"] == "folder"]
-    keys = ("auroc", "pixel_auroc", "pro")
-    body = [
-        [f"`{row['method']}`", *(percent(row["metrics"][key]) if key in row["metrics"] else "–" for key in keys)]
-        for row in sorted(own, key=lambda row: -row["metrics"]["auroc"])
-    ]
+    body = []
+    for method in dict.fromkeys(row["method"] for row in sorted(own, key=lambda row: -row["metrics"]["auroc"])):
+        some = [row["metrics"] for row in own if row["method"] == method]
+        values = [[100 * one[key] for one in some if key in one] for key in ("auroc", "pixel_auroc", "pro")]
+        body.append([f"`{method}`", *map(with_spread, values)])
     return markdown(["", "image AUROC", "pixel AUROC", "PRO"], body)
