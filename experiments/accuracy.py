@@ -75,3 +75,4 @@ save(figure, options.picture)
 if not options.quick:  # the picture is of the first seed
     for name, budget in BUDGETS.items():
         measured(options, OURS, name, COMPARED, budget, SEEDS)
+    measured(options, FROZEN | OURS, "folder", (0,), ENCODER, SEEDS)
