@@ -38,6 +38,14 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
+def with_spread(values: Sequence[float], digits: int = 1) -> str:
+    """Their mean in per cent, with their SD where there are more than one."""
+    if not values:
+        return "–"
+    spread = f" ± {100 * statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return percent(statistics.mean(values)) + spread
+
+
 def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *body]) + "\n"

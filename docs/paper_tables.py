@@ -2,7 +2,7 @@
 
 import statistics
 
-from lines import ROOT, auroc_at, columns_of, lines, markdown, mean_auroc, percent
+from lines import ROOT, auroc_at, columns_of, lines, markdown, mean_auroc, percent, with_spread
 
 from normscope.evaluation import layout, paper, rows, tables
 from normscope.evaluation.figures import PROPER, title
@@ -67,11 +67,7 @@ def table2() -> str:
     own, body = lines("scores.jsonl"), []
     names = [title(row["dataset"], row["normal"]) for row in own]
     for score in ("rand", "mc", "ori"):
-        cells = []
-        for row in own:
-            values = [100 * value for value in row["auroc"][score]]
-            spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-            cells.append(f"{statistics.mean(values):.1f}{spread}")
+        cells = [with_spread(row["auroc"][score], digits=2) for row in own]
         seconds = sum(row["seconds"][score] for row in own) / max(1, len(own))
         body.append([f"`{score}`", *cells, f"{seconds:.1f} s"])
     return markdown(["score", *names, "time for 500 images"], body)

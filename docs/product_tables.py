@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable, Sequence
 
-from lines import Row, auroc_at, columns_of, lines, markdown, mean_auroc, percent
+from lines import Row, auroc_at, columns_of, lines, markdown, mean_auroc, percent, with_spread
 
 from normscope.evaluation.figures import PROPER, title
 
@@ -68,16 +68,9 @@ def mean_of_classes(own: Sequence[Row]) -> str:
     by_seed: dict[int, list[float]] = {}
     for row in own:
         if row["normal"] in COMPARED:
-            by_seed.setdefault(row["seed"], []).append(100 * row["metrics"]["auroc"])
+            by_seed.setdefault(row["seed"], []).append(row["metrics"]["auroc"])
     full = [statistics.mean(values) for values in by_seed.values() if len(values) == max(map(len, by_seed.values()))]
     return with_spread(full)
-
-
-def with_spread(values: Sequence[float]) -> str:
-    """Their mean, with its SD where there are more than one."""
-    if not values:
-        return "–"
-    return f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
 
 
 def few_anomalies() -> str:
@@ -87,7 +80,7 @@ def few_anomalies() -> str:
         "anomalies",
         "labelled anomalies",
         str,
-        lambda rows: with_spread([100 * row["metrics"]["auroc"] for row in rows]),
+        lambda rows: with_spread([row["metrics"]["auroc"] for row in rows]),
     )
 
 
@@ -130,6 +123,6 @@ def tiles() -> str:
     body = []
     for method in dict.fromkeys(row["method"] for row in sorted(own, key=lambda row: -row["metrics"]["auroc"])):
         some = [row["metrics"] for row in own if row["method"] == method]
-        values = [[100 * one[key] for one in some if key in one] for key in ("auroc", "pixel_auroc", "pro")]
+        values = [[one[key] for one in some if key in one] for key in ("auroc", "pixel_auroc", "pro")]
         body.append([f"`{method}`", *map(with_spread, values)])
     return markdown(["", "image AUROC", "pixel AUROC", "PRO"], body)
