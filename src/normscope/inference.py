@@ -1,6 +1,7 @@
-"""What a fitted method says of a store of images, a batch at a time; None where it has nothing to say."""
+"""What a fitted method says of many images, a batch at a time."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -9,51 +10,46 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.images.store import Store
-from normscope.training.batches import InOrder, Watch, unwatched
-from normscope.training.method import Batches, Method
+from normscope.training.encoded import Encoded
+from normscope.training.method import Method, Reference
+from normscope.training.observer import Observer
 
 BATCH = 128
 SLOW_BATCH = 16  # where each image is searched for: some sign of progress every few seconds
 
 
-def together(method: Method) -> int:
+def batch_size(method: Method) -> int:
     """How many images are scored at a time."""
     return BATCH if method.scores_quickly else SLOW_BATCH
 
 
-def scores(method: Method, pixels: Store, device: torch.device, watch: Watch = unwatched) -> npt.NDArray[np.float64]:
-    """[n], higher is more anomalous. `watch` is told how many are done, and of how many."""
-    method.eval()
-    found = said(method.score, InOrder(pixels, together(method), device, watch))
-    return np.empty(0) if found is None else found
+def encoded(method: Method, pixels: Store, device: torch.device, observer: Observer | None = None) -> Encoded:
+    return Encoded(method, pixels, device, batch_size(method), observer=observer or Observer())
 
 
-def codes(method: Method, pixels: Store, device: torch.device) -> npt.NDArray[np.float64] | None:
+def scores(method: Method, reference: Reference, images: Encoded) -> npt.NDArray[np.float64]:
+    """[n], higher is more anomalous."""
+    return concatenated(partial(method.score, reference=reference), method, images)
+
+
+def codes(method: Method, images: Encoded) -> npt.NDArray[np.float64]:
     """[n, d]."""
-    return said(method.code, InOrder(pixels, BATCH, device))
+    return concatenated(method.code, method, images)
 
 
-def heat_maps(
-    method: Method, pixels: Store, device: torch.device, side: tuple[int, int]
-) -> npt.NDArray[np.float64] | None:
-    """[n, h, w], at the height and width of `side`."""
+def heat_maps(method: Method, reference: Reference, images: Encoded, size: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """[n, *size]: the method's own grid, resized once."""
 
-    def enlarged(images: Tensor) -> Tensor | None:
-        heat = method.explain(images)
-        if heat is None:
-            return None
-        return F.interpolate(heat[:, None].float(), side, mode="bilinear", align_corners=False)[:, 0]
+    def resized(batch: Tensor) -> Tensor:
+        heat = method.explain(batch, reference)[:, None].float()
+        return F.interpolate(heat, size, mode="bilinear", align_corners=False)[:, 0]
 
-    return said(enlarged, InOrder(pixels, BATCH, device))
+    return concatenated(resized, method, images)
 
 
-def said(of: Callable[[Tensor], Tensor | None], batches: Batches) -> npt.NDArray[np.float64] | None:
-    """What is said of all batches; None if nothing is said of the first, or there is none."""
-    parts = []
+def concatenated(of: Callable[[Tensor], Tensor], method: Method, images: Encoded) -> npt.NDArray[np.float64]:
+    """`of` every batch, one after the other, in eval mode."""
+    method.eval()
     with torch.inference_mode():
-        for batch in batches:
-            part = of(batch)
-            if part is None:
-                return None
-            parts.append(part.double().cpu())
-    return torch.cat(parts).numpy() if parts else None
+        parts = [of(batch).double().cpu() for batch in images]
+    return torch.cat(parts).numpy() if parts else np.empty(0)

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple, TypeGuard, cast
 import numpy as np
 import numpy.typing as npt
 
-from normscope.calibration import held_out
 from normscope.errors import ImageFolderError
 from normscope.images import store
 from normscope.images.folder import printable, scan
@@ -74,6 +73,17 @@ def gather(
     return pixels, skipped + unreadable
 
 
+def read(images: Images, size: int) -> Store:
+    """The images at one size; a file among them that cannot be read raises."""
+    pixels, skipped = gather(images, size)
+    if broken := [one for one in skipped if not passed_over(one.reason)]:
+        raise ImageFolderError(
+            f"{printable(broken[0].path)} cannot be read ({broken[0].reason}); "
+            "score_paths gives such a file a row of its own"
+        )
+    return pixels
+
+
 def as_sequence(images: Images) -> "Sequence[str | Path] | Pixels | Sequence[Pixels]":
     if isinstance(images, str | Path):
         return [images]
@@ -123,14 +133,6 @@ def check_worth_learning(normal: Store) -> None:
     raise ImageFolderError(
         f"all {len(normal)} images are {what}; there is nothing to learn from them, give images that differ"
     )
-
-
-def split(normal: Store, rate: float | None, rng: np.random.Generator) -> tuple[Store, Store | None]:
-    """Images to train on, and images to calibrate with if a false-alarm rate is asked for."""
-    if rate is None:
-        return normal, None
-    training, calibration = held_out(len(normal), rate, rng)
-    return normal.subset(training), normal.subset(calibration)
 
 
 def no_readable(images: Sequence[str | Path], unreadable: Sequence[Unreadable] = ()) -> str:

@@ -39,7 +39,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         parameters = self.get_params(deep=False)
         del parameters["image_shape"]
         self.detector_ = Detector(**parameters).fit(self._images(X))
-        self.offset_ = -self.detector_.calibrated().threshold
+        self.offset_ = -self.detector_.calibration.threshold
         return self
 
     def score_samples(self, X: npt.NDArray[np.uint8]) -> npt.NDArray[np.float64]:  # noqa: N803

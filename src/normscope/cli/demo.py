@@ -13,7 +13,7 @@ from normscope.errors import ImageFolderError
 if TYPE_CHECKING:
     import numpy as np
 
-    from normscope.detector import Row
+    from normscope.model import Row
 
 NORMAL = 4
 WORST = 10
@@ -36,15 +36,14 @@ def demo(
         import numpy as np
 
         import_all()
-        from normscope.detector import Detector
         from normscope.evaluation.metrics import auroc
+        from normscope.fitting import checked, fit
 
-        with bars() as show:
-            detector = Detector(budget=budget, false_alarm_rate=0.05)
-            detector.fit(out / "good", watch=show.training, watch_images=show.images)
+        with bars() as observer:
+            fitted = fit(out / "good", checked(budget=budget, false_alarm_rate=0.05), observer=observer)
         model = out / "model.safetensors"
-        detector.save(model)
-        rows = detector.score_paths([out / "mixed" / name for name, _ in mixed])
+        fitted.model.save(model)
+        rows = list(fitted.model.rows([out / "mixed" / name for name, _ in mixed]))
         is_anomaly = np.array([not is_normal(row) for row in rows])
         value = auroc(np.array([row["score"] for row in rows], float), is_anomaly)
         seconds = time.perf_counter() - began

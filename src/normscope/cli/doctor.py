@@ -23,8 +23,8 @@ def doctor(
     with one_line_errors(debug):
         from normscope.images.doctor import examine
 
-        with bars() as show:
-            report = examine(folder, progress=partial(show.images, "reading"))
+        with bars() as observer:
+            report = examine(folder, progress=partial(observer.images, "reading"))
         if json:
             print_json(asdict(report))
             return

@@ -10,23 +10,27 @@ from normscope.cli.progress import bars
 from normscope.errors import SettingError
 
 if TYPE_CHECKING:
-    from normscope.detector import Detector
+    from normscope.fitting import Fitted, Options
 
 FEW_STEPS = 100
-SHOWN = 10  # suspects
+SHOWN = 10  # outliers
 
 
 def fit(
     folder: Annotated[Path, typer.Argument(help="Folder of normal images, searched through.")],
     model: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. model.safetensors.")],
-    method: Annotated[str, typer.Option(help="`normscope methods` lists them.")] = "surprisal",
+    method: Annotated[
+        str | None, typer.Option(help="`normscope methods` lists them.  [default: surprisal]", show_default=False)
+    ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(help="Use a pretrained encoder, as it is: efficientnet-lite0, or a name that timm knows."),
     ] = None,
     set_: Annotated[list[str], typer.Option("--set", help="A setting of the method, key=value; may be repeated.")] = [],  # noqa: B006
     budget: Annotated[str | None, typer.Option(help="Train at most this long: 90s, 5m, 1h.  [default: 5m]")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Train this many epochs; with --budget, what ends first.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Train this many epochs; with --budget, what ends first. 0: train nothing.")
+    ] = None,
     size: Annotated[str, typer.Option(help="Side in pixels to which images are squashed, 28 to 256.")] = "auto",
     anomalies: Annotated[
         Path | None, typer.Option(help="Folder of images known to be bad, for a method that makes use of them.")
@@ -42,17 +46,16 @@ def fit(
     """Learn what normal images look like from a folder of them."""
     with one_line_errors(debug):
         check_writable(model)
-        if encoder:
-            method, set_ = "pretrained" if method == "surprisal" else method, [*set_, f"encoder={encoder}"]
         import_all()
-        from normscope.detector import Detector
+        from normscope.fitting import checked
         from normscope.methods import settings_of
         from normscope.settings import parse, to_json
         from normscope.training.checkpoint import remove
 
-        detector = Detector(
-            method,
-            settings=to_json(parse(settings_of(method), set_)),
+        name, assignments = chosen_method(method, encoder, set_)
+        options = checked(
+            name,
+            settings=to_json(parse(settings_of(name), assignments)),
             seed=seed,
             budget=budget,
             epochs=epochs,
@@ -61,21 +64,31 @@ def fit(
             device=device,
         )
         checkpoint = model.with_name(model.name + ".checkpoint")
-        learn(detector, folder, anomalies, checkpoint, resume, allow_collapse)
-        result = {"model": str(model), "sha256": detector.save(model), **findings(detector, folder)}
+        fitted = learn(options, folder, anomalies, checkpoint, resume, allow_collapse)
+        result = {"model": str(model), "sha256": fitted.model.save(model), **findings(fitted, folder)}
         remove(checkpoint)  # only now: until the model is written, it is all there is
         if json:
             print_json(result)
         else:
             print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
-            print(f"scores above {result['threshold']:.4g} are anomalous: {promise(detector)}")
+            print(f"scores above {result['threshold']:.4g} are anomalous: {promise(fitted)}")
             print(f"wrote {model}")
 
 
+def chosen_method(method: str | None, encoder: str | None, assignments: list[str]) -> tuple[str, list[str]]:
+    """The method and its settings: `--encoder` is a setting of `pretrained` and, given alone, chooses that."""
+    if encoder is None:
+        return method or "surprisal", assignments
+    if method not in (None, "pretrained"):
+        raise SettingError(f"the method {method} has no pretrained encoder; leave out --method or --encoder")
+    return "pretrained", [*assignments, f"encoder={encoder}"]
+
+
 def learn(
-    detector: "Detector", folder: Path, anomalies: Path | None, checkpoint: Path, resume: bool, allow_collapse: bool
-) -> None:
+    options: "Options", folder: Path, anomalies: Path | None, checkpoint: Path, resume: bool, allow_collapse: bool
+) -> "Fitted":
     """Fits, with the state of training kept beside the model."""
+    from normscope.fitting import fit as fit_model
     from normscope.training.checkpoint import exists
 
     if resume and not exists(checkpoint):
@@ -83,15 +96,15 @@ def learn(
     if exists(checkpoint) and not resume:
         say(f"note: {checkpoint} of an interrupted fit is replaced; --resume would go on from it")
     try:
-        with bars() as show:
-            detector.fit(
+        with bars() as observer:
+            return fit_model(
                 folder,
+                options,
                 anomalies=anomalies,
                 allow_collapse=allow_collapse,
                 checkpoint=checkpoint,
                 resume=resume,
-                watch=show.training,
-                watch_images=show.images,
+                observer=observer,
             )
     except KeyboardInterrupt:
         if exists(checkpoint):
@@ -99,39 +112,38 @@ def learn(
         raise
 
 
-def findings(detector: "Detector", folder: Path) -> dict[str, float | str | list[str]]:
-    """What the user should know of a fitted detector; what is doubtful about it is said at once."""
-    card, calibration = detector.card, detector.calibration
+def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str]]:
+    """What the user should know of a model; what is doubtful about it is said at once."""
     from normscope.images.folder import printable
 
-    assert card is not None
-    assert calibration is not None
-    data, training = card["data"], card["training"]
-    if calibration.note:
-        say(f"note: {calibration.note}")
+    model, outliers = fitted
+    assert model.calibration is not None
+    data, training = model.card["data"], model.card["training"]
+    if model.calibration.note:
+        say(f"note: {model.calibration.note}")
     if data["skipped"]:
         say(f"note: {plural(data['skipped'], 'file')} skipped; `normscope doctor {folder}` says why")
     if training["epochs"] is None and 0 < training["steps"] < FEW_STEPS:
         say(f"note: there was time for {plural(training['steps'], 'training step')} only; give a larger --budget")
-    if detector.suspects:
-        say(f"note: {plural(len(detector.suspects), 'image')} may not be normal; the strangest, with their scores:")
-        for suspect in detector.suspects[:SHOWN]:
-            say(f"  {suspect.score:9.2f}  {printable(suspect.path) if suspect.path else suspect.place}")
+    if outliers:
+        say(f"note: {plural(len(outliers), 'image')} may not be normal; the most surprising, with their scores:")
+        for outlier in outliers[:SHOWN]:
+            say(f"  {outlier.score:9.2f}  {printable(outlier.path) if outlier.path else outlier.position}")
     return {
         "images": data["images"],
         "skipped": data["skipped"],
         "seconds": training["seconds"],
-        "threshold": calibration.threshold,
+        "threshold": model.calibration.threshold,
         "health": training["health"],
-        "suspects": [str(suspect.path) for suspect in detector.suspects],
+        "outliers": [str(outlier.path) for outlier in outliers],
     }
 
 
-def promise(detector: "Detector") -> str:
+def promise(fitted: "Fitted") -> str:
     from normscope.calibration import percent
 
-    assert detector.calibration is not None
-    return f"at most {percent(detector.calibration.achievable)} of normal images"
+    assert fitted.model.calibration is not None
+    return f"at most {percent(fitted.model.calibration.achievable)} of normal images"
 
 
 def size_of(text: str) -> int | Literal["auto"]:

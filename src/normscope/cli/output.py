@@ -45,7 +45,7 @@ def import_all() -> None:
     from normscope.training.interrupt import deferred
 
     with deferred() as stop:
-        import normscope.detector  # noqa: F401
+        import normscope.fitting  # noqa: F401
     if stop.requested:
         raise KeyboardInterrupt
 

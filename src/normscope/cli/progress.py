@@ -1,27 +1,25 @@
 """Progress bars on standard error; nothing where nobody looks at a terminal."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from normscope.training.observer import Observer, Progress
 
 if TYPE_CHECKING:
-    from normscope.training import loop
-
-
-class Bars(NamedTuple):
-    images: Callable[[str, int, int], None]
-    training: "Callable[[loop.Progress], None]"
+    from rich.progress import Progress as Display
 
 
 @contextmanager
-def bars() -> Iterator[Bars]:
-    """Two bars, shown when they first move: images done, and steps trained with time left, rate and loss."""
+def bars() -> Iterator[Observer]:
+    """An observer with two bars, shown when they first move: images done, and steps trained with rate and loss."""
     if not sys.stderr.isatty():
-        yield Bars(lambda doing, done, of: None, lambda now: None)
+        yield Observer()
         return
     from rich.console import Console  # rich takes a quarter of a second to import
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Display
 
     columns = (
         TextColumn("{task.description}"),
@@ -30,27 +28,33 @@ def bars() -> Iterator[Bars]:
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[facts]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        images = progress.add_task("", total=None, visible=False, facts="")
-        training = progress.add_task("training", total=None, visible=False, facts="")
-
-        def show(doing: str, done: int, of: int) -> None:
-            progress.update(images, completed=done, total=of, visible=done < of, description=doing)
-
-        def train(now: "loop.Progress") -> None:
-            progress.update(
-                training,
-                completed=now.step,
-                total=now.steps,
-                visible=True,
-                description=now.phase,
-                facts=facts(now),
-            )
-
-        yield Bars(show, train)
+    with Display(*columns, console=Console(stderr=True), transient=True) as display:
+        yield Bars(display)
 
 
-def facts(now: "loop.Progress") -> str:
+class Bars(Observer):
+    """Shows what it observes."""
+
+    def __init__(self, display: "Display") -> None:
+        self.display = display
+        self.image_bar = display.add_task("", total=None, visible=False, facts="")
+        self.training_bar = display.add_task("training", total=None, visible=False, facts="")
+
+    def images(self, doing: str, done: int, of: int) -> None:
+        self.display.update(self.image_bar, completed=done, total=of, visible=done < of, description=doing)
+
+    def step(self, progress: Progress) -> None:
+        self.display.update(
+            self.training_bar,
+            completed=progress.step,
+            total=progress.steps,
+            visible=True,
+            description=progress.phase,
+            facts=facts(progress),
+        )
+
+
+def facts(now: Progress) -> str:
     """Short, so that a terminal of 80 columns still has room for the bar."""
     rate = f"{now.step / max(now.seconds, 1e-9):.1f} steps/s"
     return f"{rate}  loss {now.record['loss']:.3g}" if "loss" in now.record else rate

@@ -24,8 +24,8 @@ from normscope.errors import ImageFolderError
 from normscope.files import write_atomically
 
 if TYPE_CHECKING:
-    from normscope.detector import Detector, Row
     from normscope.intake import Entry
+    from normscope.model import Model, Row
 
 COLUMNS = ("path", "score", "p_value", "anomalous", "error")
 
@@ -43,10 +43,9 @@ def score(
         if csv_file:
             check_writable(csv_file)
         import_all()
-        from normscope.detector import load
+        from normscope.model import load
 
-        detector = load(model, device=device)
-        rows = score_all(detector, look_through(paths))
+        rows = score_all(load(model, device=device), look_through(paths))
         if csv_file:
             write_csv(csv_file, rows)
         if json:
@@ -78,13 +77,13 @@ def look_through(paths: Sequence[Path]) -> "list[Entry]":
     return taken
 
 
-def score_all(detector: "Detector", wanted: "Sequence[Entry]") -> "list[Row]":
-    scored = detector.rows([entry.path for entry in wanted if entry.reason is None])
+def score_all(model: "Model", wanted: "Sequence[Entry]") -> "list[Row]":
+    scored = model.rows([entry.path for entry in wanted if entry.reason is None])
     rows: list[Row] = []
-    with bars() as show:
+    with bars() as observer:
         for entry in wanted:
-            rows.append(next(scored) if entry.reason is None else detector.row(entry.path, entry.reason))
-            show.images("scoring", len(rows), len(wanted))
+            rows.append(next(scored) if entry.reason is None else model.row(entry.path, entry.reason))
+            observer.images("scoring", len(rows), len(wanted))
     return rows
 
 

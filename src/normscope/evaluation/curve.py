@@ -1,75 +1,79 @@
-"""What becomes of a detector while it trains: scores and code lengths every few epochs, labels only at the end."""
+"""What becomes of a method while it trains: scores and code lengths every few epochs, labels only at the end."""
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from normscope import inference
 from normscope.datasets.task import Images
-from normscope.detector import Detector
-from normscope.errors import SettingError
 from normscope.evaluation.metrics import auroc
+from normscope.images.store import Store
+from normscope.intake import read
 from normscope.settings import JSON
-from normscope.training.loop import Progress
+from normscope.training.method import Method, Reference
+from normscope.training.observer import Observer, Progress
 
 MOST_IMAGES = 2000
 Vector = NDArray[np.float64]
 
 
-class Curve:
-    """Looks at a detector in training (`Detector.fit(look=...)`) on at most 2,000 of the test images.
+class Point(NamedTuple):
+    """The method after some epochs: losses since the last point, scores and code norms of the test images."""
 
-    Losses are means over the steps since the last look.
-    """
+    progress: Progress
+    losses: Mapping[str, float]
+    scores: Vector
+    norms: Vector | None  # None: the method has no codes
 
-    def __init__(self, detector: Detector, test_images: Images, chosen: NDArray[np.int64]) -> None:
-        self.detector, self.seconds = detector, 0.0
+
+class Curve(Observer):
+    """Scores at most 2,000 of the test images every `every` epochs; 0 observes nothing."""
+
+    def __init__(self, every: int, test_images: Images, chosen: NDArray[np.int64]) -> None:
+        self.every, self.seconds = every, 0.0
         images, places = part(test_images, min(MOST_IMAGES, len(test_images)))
-        self.images, self.chosen = images, chosen[places]
-        self.looks: list[tuple[Progress, Mapping[str, float], Vector, Vector | None]] = []
-        self.records: list[Mapping[str, float]] = []
+        self.test_images, self.chosen = images, chosen[places]
+        self.pixels: Store | None = None  # read when the size is known, and once
+        self.points: list[Point] = []
+        self.sums: dict[str, float] = {}
+        self.count = 0
 
-    def watch(self, progress: Progress) -> None:
-        self.records.append(progress.record)
+    def step(self, progress: Progress) -> None:
+        self.sums = {name: self.sums.get(name, 0.0) + value for name, value in progress.record.items()}
+        self.count += 1
 
-    def look(self, progress: Progress) -> None:
+    def epoch(self, progress: Progress, method: Method, reference: Reference) -> None:
         began = time.perf_counter()
-        losses = {name: float(np.mean([r[name] for r in self.records])) for name in progress.record}
-        self.looks.append((progress, losses, self.detector.score(self.images), self.lengths()))
-        self.records.clear()
+        if self.pixels is None:
+            self.pixels = read(self.test_images, method.shape[-1])
+        images = inference.encoded(method, self.pixels, torch.device("cpu"))
+        losses = {name: total / self.count for name, total in self.sums.items()}
+        norms = np.linalg.norm(inference.codes(method, images), axis=1) if method.has_codes else None
+        self.points.append(Point(progress, losses, inference.scores(method, reference, images), norms))
+        self.sums, self.count = {}, 0
         self.seconds += time.perf_counter() - began
 
-    def lengths(self) -> Vector | None:
-        """‖z‖ of each image, where the method has codes."""
-        try:
-            return np.linalg.norm(self.detector.codes(self.images), axis=1)
-        except SettingError:
-            return None
-
-    def points(self, is_anomaly: NDArray[np.bool_]) -> list[dict[str, JSON]]:
-        """One point for each look, now that labels may be seen."""
-        anomalous = is_anomaly[self.chosen]
-        return [point(*look, anomalous) for look in self.looks]
+    def rows(self, is_anomaly: NDArray[np.bool_]) -> list[dict[str, JSON]]:
+        """The points as JSON, now that labels may be seen."""
+        return [as_json(point, is_anomaly[self.chosen]) for point in self.points]
 
 
-def point(
-    progress: Progress,
-    losses: Mapping[str, float],
-    scores: Vector,
-    lengths: Vector | None,
-    anomalous: NDArray[np.bool_],
-) -> dict[str, JSON]:
-    values = {name: round(value, 6) for name, value in losses.items()}
-    if lengths is not None:
-        values["norm_normal"] = round(float(lengths[~anomalous].mean()), 6)
-        values["norm_anomalous"] = round(float(lengths[anomalous].mean()), 6)
+def as_json(point: Point, anomalous: NDArray[np.bool_]) -> dict[str, JSON]:
+    values = {name: round(value, 6) for name, value in point.losses.items()}
+    if point.norms is not None:
+        values["norm_normal"] = round(float(point.norms[~anomalous].mean()), 6)
+        values["norm_anomalous"] = round(float(point.norms[anomalous].mean()), 6)
+    progress = point.progress
     return {
         "phase": progress.phase,
         "epoch": progress.epoch,
         "step": progress.step,
         "seconds": round(progress.seconds, 2),
-        "auroc": round(auroc(scores, anomalous), 6),
+        "auroc": round(auroc(point.scores, anomalous), 6),
         **values,
     }
 

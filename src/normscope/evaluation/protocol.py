@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from normscope import __version__, datasets
 from normscope.datasets.task import Benchmark, Task
-from normscope.detector import Detector
 from normscope.evaluation.curve import Curve, part
 from normscope.evaluation.heat import heat_metrics
 from normscope.evaluation.intervals import intervals
 from normscope.evaluation.metrics import auprc, auroc, fpr95
+from normscope.fitting import checked, fit
+from normscope.intake import read
+from normscope.model import Model
 from normscope.settings import JSON
 
 
@@ -88,34 +90,27 @@ def measure(cell: Cell, data: Benchmark) -> dict[str, JSON]:
     """Labels are looked at when all scores are there and not before; the row says so from a count."""
     task = data.task(cell.normal)
     test_images, chosen = part(task.test_images, cell.test_images)
-    detector = Detector(
+    options = checked(
         cell.method,
         settings=cell.settings,
         seed=cell.seed,
         budget=cell.budget,
         epochs=cell.epochs,
-        size="auto",
         false_alarm_rate=None,  # nothing is held out: the protocol trains on the whole class
         device="cpu",
     )
-    curve = Curve(detector, test_images, chosen)
+    curve = Curve(cell.every or 0, test_images, chosen)
     began = time.perf_counter()
-    detector.fit(
-        task.train_images,
-        allow_collapse=True,
-        watch=curve.watch,
-        look=curve.look if cell.every else None,
-        look_every=cell.every or 1,
-    )
+    model = fit(task.train_images, options, allow_collapse=True, observer=curve).model
     fitted = time.perf_counter()
-    scores = detector.score(test_images)
+    pixels = read(test_images, model.size)
+    scores = model.scores(pixels)
     scored = time.perf_counter()
-    conduct = protocol(detector, task)
+    conduct = protocol(model, task)
     labels = task.test_labels.look()
     found = metrics(scores, labels[chosen])
-    if task.test_masks is not None:
-        found |= heat_metrics(detector, test_images, [task.test_masks[i] for i in chosen], labels[chosen])
-    assert detector.card is not None
+    if task.test_masks is not None and model.method.explains:
+        found |= heat_metrics(model, pixels, [task.test_masks[i] for i in chosen], labels[chosen])
     return {
         "metrics": {name: round(value, 6) for name, value in found.items()},
         "intervals": {
@@ -123,11 +118,11 @@ def measure(cell: Cell, data: Benchmark) -> dict[str, JSON]:
         },
         "seconds": {"fit": round(fitted - began - curve.seconds, 2), "score": round(scored - fitted, 2)},
         "images_per_second": round(len(scores) / (scored - fitted), 1),
-        "health": detector.card["training"]["health"],
-        "steps": detector.card["training"]["steps"],
+        "health": model.card["training"]["health"],
+        "steps": model.card["training"]["steps"],
         "data": data.sha256,
         "protocol": conduct,
-        **({"curve": curve.points(labels)} if cell.every else {}),
+        **({"curve": curve.rows(labels)} if cell.every else {}),
     }
 
 
@@ -135,13 +130,12 @@ def metrics(scores: NDArray[np.float64], is_anomaly: NDArray[np.bool_]) -> dict[
     return {"auroc": auroc(scores, is_anomaly), "auprc": auprc(scores, is_anomaly), "fpr95": fpr95(scores, is_anomaly)}
 
 
-def protocol(detector: Detector, task: Task) -> dict[str, JSON]:
-    """What shows that nothing leaked, as it is found once the scores are there and before any label is used."""
-    assert detector.card is not None
-    data = detector.card["data"]
+def protocol(model: Model, task: Task) -> dict[str, JSON]:
+    """What shows that nothing leaked, as it is once the scores are there and before any label is used."""
+    data = model.card["data"]
     return {
         "looks_at_test_labels_before_the_scores": task.test_labels.looks,
-        "eval_mode": not any(module.training for module in detector.fitted().modules()),
+        "eval_mode": not any(module.training for module in model.method.modules()),
         "weights": "last step",  # the loop keeps no others
         "trained_on": data["trained_on"],
         "held_out": data["images"] - data["trained_on"],

@@ -7,10 +7,18 @@ from types import ModuleType
 from normscope.errors import SettingError
 from normscope.training.method import Method, MethodSettings
 
+PAPER = {"paper_base": "base", "paper_extension": "extension"}  # base.py would look like a base class
+
 
 def method_names() -> list[str]:
     """As on the command line: `random-encoder` is random_encoder.py."""
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+    return sorted(files())
+
+
+def files() -> dict[str, str]:
+    """The module of each method."""
+    modules = [module.name for module in pkgutil.iter_modules(__path__)]
+    return {PAPER.get(module, module.replace("_", "-")): module for module in modules}
 
 
 def find(name: str) -> type[Method]:
@@ -27,6 +35,6 @@ def settings_of(name: str) -> type[MethodSettings]:
 
 
 def file_of(name: str) -> ModuleType:
-    if name not in method_names():
+    if name not in files():
         raise SettingError(f"no method {name!r}; choose from {', '.join(method_names())}")
-    return importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    return importlib.import_module(f"{__name__}.{files()[name]}")

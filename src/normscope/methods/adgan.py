@@ -9,7 +9,7 @@ from torch.func import functional_call, vmap
 from torch.optim import Adam, Optimizer
 
 from normscope.networks.dcgan import Encoder, Generator
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.randomness import seeded
 from normscope.training.steps import update
 
@@ -63,14 +63,15 @@ class ADGAN(Method):
                 nn.init.xavier_uniform_(layer.weight)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs, least_steps=self.settings.least_steps)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size, least_steps=self.settings.least_steps)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         networks = {"generator": self.generator, "critic": self.critic}
         rate = self.settings.learning_rate
         return {name: Adam(network.parameters(), rate, betas=(0.0, 0.9)) for name, network in networks.items()}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         for _ in range(self.settings.critic_steps):
             with torch.no_grad():
                 made = self.generate(len(images), images.device)
@@ -91,7 +92,7 @@ class ADGAN(Method):
         (slope,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
         return (slope.flatten(1).norm(dim=1) - 1).square().mean()
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         """An image at a time: its starts are a batch already, and more together are no faster."""
         with seeded(STARTS):
             starts = torch.randn(self.settings.starts, self.settings.latent)

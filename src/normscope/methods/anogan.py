@@ -1,17 +1,17 @@
 """AnoGAN: an image that a GAN trained on normal images cannot make is anomalous."""
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer, RMSprop
+from torch.optim.swa_utils import AveragedModel
 
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.randomness import seeded
 from normscope.training.steps import update
 
@@ -55,8 +55,9 @@ class AnoGAN(Method):
     """
 
     scores_quickly = False
+    explains = True
+    has_codes = True
     settings: Settings
-    steps: Tensor
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
@@ -70,13 +71,14 @@ class AnoGAN(Method):
         }
         self.gan = nn.ModuleDict(gan)
         normal_weights(self.gan, 0.01)
-        self.averaged = copy.deepcopy(self.gan).requires_grad_(False)
-        self.register_buffer("steps", torch.tensor(0))
+        self.average = AveragedModel(self.gan, avg_fn=moving_average(s.average), use_buffers=True).requires_grad_(False)
+        self.average.n_averaged.fill_(1)  # at 0 it would copy the weights of the first step
         self.encoder = Encoder(channels, size, s.width, s.latent) if s.search == "encoder" else None
 
     def phases(self) -> list[Phase]:
-        gan = Phase("gan", self.settings.epochs)
-        return [gan, Phase("encoder", self.settings.encoder_epochs)] if self.encoder else [gan]
+        gan = Phase("gan", self.settings.epochs, self.settings.batch_size)
+        encoder = Phase("encoder", self.settings.encoder_epochs, self.settings.batch_size)
+        return [gan, encoder] if self.encoder else [gan]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         s = self.settings
@@ -85,7 +87,8 @@ class AnoGAN(Method):
             return {"encoder": RMSprop(self.encoder.parameters(), s.encoder_rate, alpha=0.9, eps=1e-5)}
         return {name: Adam(net.parameters(), s.learning_rate, betas=(0.5, 0.999)) for name, net in self.gan.items()}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         if "encoder" in optimizers:
             return self.encoder_step(images, optimizers["encoder"])
         generator, discriminator = self.gan["generator"], self.gan["discriminator"]
@@ -94,21 +97,11 @@ class AnoGAN(Method):
         update(optimizers["discriminator"], mistakes)
         loss = mistaken(discriminator(made), 1.0)
         update(optimizers["generator"], loss)
-        self.follow()
+        self.average.update_parameters(self.gan)
         return {"loss": loss, "discriminator": mistakes}
 
-    def follow(self) -> None:
-        """Moves the averaged networks a little towards the trained ones."""
-        t = int(self.steps.add_(1))
-        share = 1 - min(self.settings.average, (t + 1) / (t + 10))
-        for average, value in zip(self.averaged.state_dict().values(), self.gan.state_dict().values(), strict=True):
-            if average.is_floating_point():
-                average.lerp_(value, share)
-            else:
-                average.copy_(value)
-
     def encoder_step(self, images: Tensor, optimizer: Optimizer) -> Record:
-        self.averaged.eval()
+        self.average.eval()
         loss = self.encoder_distance(images).mean()
         update(optimizer, loss)
         return {"loss": loss}
@@ -125,6 +118,10 @@ class AnoGAN(Method):
         made, weight = self.averaged["generator"](z), self.settings.feature_weight
         residual = (images - made).abs().flatten(1).sum(1)
         return (1 - weight) * residual + weight * (features - self.features(made)).abs().sum(1)
+
+    @property
+    def averaged(self) -> nn.ModuleDict:
+        return cast(nn.ModuleDict, self.average.module)
 
     def features(self, images: Tensor) -> Tensor:
         discriminator = self.averaged["discriminator"]
@@ -149,11 +146,21 @@ class AnoGAN(Method):
                 update(adam, self.distance(x, features, z).sum())
         return z.detach()[: len(images)]
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         if self.encoder:
             return self.encoder_distance(images)
         return self.distance(images, self.features(images), self.code(images))
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared difference to the nearest image, mean over channels."""
         return (images - self.averaged["generator"](self.code(images))).square().mean(1)
+
+
+def moving_average(most: float) -> Callable[[Tensor, Tensor, Tensor | int], Tensor]:
+    """For AveragedModel: the average keeps (t + 1) / (t + 10) of itself at step t, and `most` at most."""
+
+    def average(averaged: Tensor, current: Tensor, t: Tensor | int) -> Tensor:
+        share = 1 - min(most, (int(t) + 1) / (int(t) + 10))
+        return averaged.lerp(current, share) if averaged.is_floating_point() else current
+
+    return average

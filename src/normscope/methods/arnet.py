@@ -10,7 +10,7 @@ from torch.optim import SGD, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.unet import UNet
 from normscope.training.device import full_precision
-from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import update
 from normscope.views.shifts import rotations
 
@@ -39,6 +39,7 @@ class ARNet(Method):
     """
 
     scores_quickly = False
+    explains = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -50,12 +51,13 @@ class ARNet(Method):
         self.network = UNet(1, shape[0], settings.width)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs, halving)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size, halving)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         return {"network": SGD(self.parameters(), self.settings.learning_rate)}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         mirrored = (torch.rand(len(images), 1, 1, 1) < self.settings.flip).to(images.device)
         images = torch.where(mirrored, images.flip(3), images)
         turns = torch.randint(4, (len(images),)).to(images.device)
@@ -70,18 +72,18 @@ class ARNet(Method):
         """Absolute error of each pixel, averaged over channels, for each rotation: [n, 4, h, w]."""
         return torch.stack([(self.network(x) - images).abs().mean(1) for x in erasures(images)], 1)
 
-    def finish(self, batches: Batches) -> None:
+    def finish(self, batches: Batches) -> Reference:
         n, total = 0, torch.zeros(4)
         for images in batches:
             n, total = n + len(images), total.to(images) + self.errors(images).mean((2, 3)).sum(0)
-        self.memory["usual"] = (total / n).clamp(min=1e-6)
+        return {"usual": (total / n).clamp(min=1e-6)}
 
-    def score(self, images: Tensor) -> Tensor:
-        return self.explain(images).mean((1, 2))
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return self.explain(images, reference).mean((1, 2))
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """The score of each pixel; their mean is the score of the image."""
-        return (self.errors(images) / self.memory["usual"][:, None, None]).mean(1)
+        return (self.errors(images) / reference["usual"][:, None, None]).mean(1)
 
 
 def erasures(images: Tensor) -> list[Tensor]:

@@ -12,7 +12,7 @@ from normscope.networks.convolutional import decoder, encoder
 from normscope.objective import Entropy
 from normscope.objective.entropy import laplace
 from normscope.training.device import full_precision
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
 
@@ -40,6 +40,8 @@ class Autoencoder(Method):
     codes in training, gives them a scale. It is no part of the paper and off by default.
     """
 
+    explains = True
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -53,12 +55,13 @@ class Autoencoder(Method):
         self.decoder = decoder(channels, s.width, size, s.code)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         return {"networks": Adam(self.parameters(), self.settings.learning_rate)}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         s = self.settings
         z = self.code(images)
         restored = self.decoder(z + s.noise * torch.randn_like(z) if s.noise else z)
@@ -71,9 +74,9 @@ class Autoencoder(Method):
     def code(self, images: Tensor) -> Tensor:
         return torch.tanh(self.encoder(images))
 
-    def score(self, images: Tensor) -> Tensor:
-        return self.explain(images).mean((1, 2))
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return self.explain(images, reference).mean((1, 2))
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared error of each pixel, mean over channels."""
         return (self.decoder(self.code(images)) - images).square().mean(1)

@@ -13,7 +13,7 @@ from torch.optim import Adam, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.convolutional import decoder, encoder
 from normscope.training.device import full_precision
-from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
 FLOOR, JITTER = 1e-3, 1e-4  # added to the variances: this, and in training noise of this standard deviation
@@ -52,6 +52,8 @@ class DAGMM(Method):
     score; here the mixture is computed again from all training images after training, in float64, by Cholesky.
     """
 
+    explains = True
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -65,12 +67,12 @@ class DAGMM(Method):
         self.estimator = nn.Sequential(*layers, nn.Linear(10, s.components), nn.Softmax(1))
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         return {"networks": Adam(self.parameters(), self.settings.learning_rate)}
 
-    def look(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def represent(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """z [n, code + 2] and the reconstruction."""
         code = self.encoder(images)
         restored = self.decoder(code).float()
@@ -78,9 +80,10 @@ class DAGMM(Method):
         relative = (x - y).norm(dim=1) / (x.norm(dim=1) + TINY)
         return torch.cat([code.float(), relative[:, None], F.cosine_similarity(x, y)[:, None]], 1), restored
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         s = self.settings
-        z, restored = self.look(images)
+        z, restored = self.represent(images)
         with full_precision(images.device):
             fitted = mixture(*moments(z, self.estimator(z)))
             jitter = JITTER * torch.randn_like(fitted.means)
@@ -91,24 +94,24 @@ class DAGMM(Method):
         update(optimizers["networks"], loss)
         return {"loss": loss, "error": error, "energy": mean_energy}
 
-    def finish(self, batches: Batches) -> None:
+    def finish(self, batches: Batches) -> Reference:
         """The mixture of all training images: shares and moments add up over batches."""
         n, first, second = torch.zeros(()), torch.zeros(()), torch.zeros(())
         for images in batches:
-            z = self.look(images)[0]
+            z = self.represent(images)[0]
             more = moments(z, self.estimator(z))
             n, first, second = n + more[0], first + more[1], second + more[2]
-        self.memory = dict(mixture(n, first, second)._asdict())
+        return dict(mixture(n, first, second)._asdict())
 
     def code(self, images: Tensor) -> Tensor:
-        return self.look(images)[0]
+        return self.represent(images)[0]
 
-    def score(self, images: Tensor) -> Tensor:
-        return energy(self.code(images), Mixture(**self.memory))
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return energy(self.code(images), Mixture(**reference))
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared error of each pixel after reconstruction, mean over channels."""
-        return (self.look(images)[1] - images).square().mean(1)
+        return (self.represent(images)[1] - images).square().mean(1)
 
 
 def moments(z: Tensor, shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:

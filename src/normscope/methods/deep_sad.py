@@ -9,10 +9,12 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
-from normscope.networks.lenet import Contrast, Decoder, Encoder, Network, centre_of, layers
+from normscope.networks.lenet import Decoder, Encoder, Network, layers
+from normscope.scoring.centre import centre_of, squared_distance
 from normscope.training.device import full_precision
-from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import spread, update
+from normscope.views.contrast import UNSEEN, stretched, widened
 
 LEAST_DISTANCE = 1e-6
 
@@ -51,22 +53,29 @@ class DeepSAD(Method):
     """
 
     takes_anomalies: ClassVar[bool] = True
+    has_codes = True
     settings: Settings
     centre: Tensor
+    extremes: Tensor
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         check(settings)
         net = layers(settings.network, settings.width, shape[-1])
-        self.contrast = Contrast() if settings.contrast else None
         self.encoder = Encoder(net, shape[0], shape[-1])
         self.decoder = Decoder(net, shape[0], shape[-1]) if settings.pretraining else None
-        self.register_buffer("centre", torch.full((net.code,), torch.nan))
+        self.register_buffer("centre", torch.zeros(net.code))  # not set: no entry of a centre is 0
+        self.register_buffer("extremes", torch.tensor(UNSEEN))
+
+    @property
+    def anomaly_share(self) -> float:
+        return self.settings.anomaly_share
 
     def phases(self) -> list[Phase]:
         s = self.settings
-        train = Phase("train", s.epochs, lambda progress: 0.1 if progress >= s.milestone / s.epochs else 1.0)
-        return [Phase("pretrain", s.pretrain_epochs), train] if s.pretraining else [train]
+        falling = lambda progress: 0.1 if progress >= s.milestone / s.epochs else 1.0  # noqa: E731
+        train = Phase("train", s.epochs, s.batch_size, falling)
+        return [Phase("pretrain", s.pretrain_epochs, s.batch_size), train] if s.pretraining else [train]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         s = self.settings
@@ -74,65 +83,56 @@ class DeepSAD(Method):
             return {"autoencoder": Adam(self.parameters(), s.learning_rate, weight_decay=s.pretrain_weight_decay)}
         return {"encoder": Adam(self.encoder.parameters(), s.learning_rate, weight_decay=s.weight_decay)}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
-        self.observe([images])
-        x = torch.cat([images, self.drawn(len(images))]) if self.anomalies is not None else images
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images, x = batch.normal, torch.cat(batch)
+        if self.settings.contrast:
+            self.extremes.copy_(widened(self.extremes, images))
         if "autoencoder" in optimizers:
             return self.pretrain(x, optimizers["autoencoder"])
-        if self.centre.isnan().any():
-            self.set_centre([images])
+        if not self.centre.any():
+            self.set_centre(images)
         z = self.code(x)
         with full_precision(z.device):
-            distance = self.distance(z.float())
+            distance = squared_distance(z.float(), self.centre)
             pushed = self.settings.eta / (distance[len(images) :] + LEAST_DISTANCE)
             loss = torch.cat([distance[: len(images)], pushed]).mean()
         update(optimizers["encoder"], loss)
         return {"loss": loss, "spread": spread(z)}
 
-    def drawn(self, n: int) -> Tensor:
-        """Anomalies for a minibatch of n normal images."""
-        assert self.anomalies is not None
-        wanted = max(1, round(self.settings.anomaly_share * n))
-        return self.anomalies[torch.randperm(len(self.anomalies))[:wanted].to(self.anomalies.device)]
-
     def pretrain(self, images: Tensor, optimizer: Optimizer) -> Record:
         assert self.decoder is not None
-        x = self.scaled(images)
+        x = self.scaled(images, self.extremes)
         z = self.encoder(x)
         error = (self.decoder(z).float() - x).square().mean()
         update(optimizer, error)
         return {"reconstruction": error, "spread": spread(z)}
 
-    def distance(self, codes: Tensor) -> Tensor:
-        """[n], squared, to the centre."""
-        return (codes - self.centre).square().sum(1)
-
-    def set_centre(self, batches: Batches) -> None:
+    def set_centre(self, images: Tensor) -> None:
         """From the codes in eval mode."""
         training = self.training
         self.eval()
         with torch.no_grad():
-            self.centre.copy_(centre_of(torch.cat([self.code(images) for images in batches])))
+            self.centre.copy_(centre_of(self.code(images)))
         self.train(training)
 
-    def finish(self, batches: Batches) -> None:
-        if self.centre.isnan().any():  # nothing was trained
-            self.observe(batches)
-            self.set_centre(batches)
+    def finish(self, batches: Batches) -> Reference:
+        """Centre and extremes of the trained network; those of all images for one that made no step."""
+        if self.centre.any():
+            return {"centre": self.centre, "extremes": self.extremes}
+        extremes = self.extremes
+        for images in batches:
+            extremes = widened(extremes, images)
+        codes = torch.cat([self.encoder(self.scaled(images, extremes)) for images in batches])
+        return {"centre": centre_of(codes), "extremes": extremes}
 
-    def observe(self, batches: Batches) -> None:
-        if self.contrast is not None:
-            for images in batches:
-                self.contrast.observe(images)
-
-    def scaled(self, images: Tensor) -> Tensor:
-        return (images + 1) / 2 if self.contrast is None else self.contrast(images)
+    def scaled(self, images: Tensor, extremes: Tensor) -> Tensor:
+        return stretched(images, extremes) if self.settings.contrast else (images + 1) / 2
 
     def code(self, images: Tensor) -> Tensor:
-        return self.encoder(self.scaled(images))
+        return self.encoder(self.scaled(images, self.extremes))
 
-    def score(self, images: Tensor) -> Tensor:
-        return self.distance(self.code(images))
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return squared_distance(self.encoder(self.scaled(images, reference["extremes"])), reference["centre"])
 
 
 def check(settings: Settings) -> None:

@@ -9,10 +9,12 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
-from normscope.networks.lenet import Contrast, Decoder, Encoder, Network, centre_of, layers
+from normscope.networks.lenet import Decoder, Encoder, Network, layers
+from normscope.scoring.centre import centre_of, squared_distance
 from normscope.training.device import full_precision
-from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import spread, update
+from normscope.views.contrast import UNSEEN, stretched, widened
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class DeepSVDD(Method):
 
     Ruff et al. 2018. One-class: mean ‖f(x) − c‖². Soft boundary: R² + mean max(0, ‖f(x) − c‖² − R²) / ν, where R is
     the (1 − ν)-quantile of the distances in the minibatch, from `warm_up` epochs on, and R² is taken off the score.
-    Images are normalised in contrast and scaled to [0, 1] (networks/lenet.py).
+    Images are normalised in contrast and scaled to [0, 1] (views/contrast.py).
 
     Differences: c is the mean code of the first minibatch after pretraining, not of all training images; its entries
     nearer to 0 than 0.1 become ±0.1, as published. The paper has no network for Fashion-MNIST, so `auto` takes that of
@@ -48,24 +50,27 @@ class DeepSVDD(Method):
     All three networks take colour and any size. At a milestone (an epoch) the learning rate falls to a tenth.
     """
 
+    has_codes = True
     settings: Settings
     centre: Tensor
+    extremes: Tensor
     radius: Tensor
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         check(settings)
         net = layers(settings.network, settings.width, shape[-1])
-        self.contrast = Contrast()
         self.encoder = Encoder(net, shape[0], shape[-1])
         self.decoder = Decoder(net, shape[0], shape[-1]) if settings.pretraining else None
-        self.register_buffer("centre", torch.full((net.code,), torch.nan))
+        self.register_buffer("centre", torch.zeros(net.code))  # not set: no entry of a centre is 0
+        self.register_buffer("extremes", torch.tensor(UNSEEN))
         self.register_buffer("radius", torch.zeros(()))
 
     def phases(self) -> list[Phase]:
         s = self.settings
-        pretrain = Phase("pretrain", s.pretrain_epochs, falls_at(s.pretrain_milestone / s.pretrain_epochs))
-        train = Phase("train", s.epochs, falls_at(s.milestone / s.epochs))
+        milestone = s.pretrain_milestone / s.pretrain_epochs
+        pretrain = Phase("pretrain", s.pretrain_epochs, s.batch_size, falls_at(milestone))
+        train = Phase("train", s.epochs, s.batch_size, falls_at(s.milestone / s.epochs))
         return [pretrain, train] if s.pretraining else [train]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
@@ -74,15 +79,16 @@ class DeepSVDD(Method):
             return {"autoencoder": Adam(self.parameters(), s.learning_rate, weight_decay=s.pretrain_weight_decay)}
         return {"encoder": Adam(self.encoder.parameters(), s.learning_rate, weight_decay=s.weight_decay)}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
-        self.contrast.observe(images)
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
+        self.extremes.copy_(widened(self.extremes, images))
         if "autoencoder" in optimizers:
             return self.pretrain(images, optimizers["autoencoder"])
-        if self.centre.isnan().any():
-            self.set_centre([images])
+        if not self.centre.any():
+            self.set_centre(images)
         z = self.code(images)
         with full_precision(z.device):
-            distance = self.distance(z.float())
+            distance = squared_distance(z.float(), self.centre)
             loss = self.loss(distance)
         update(optimizers["encoder"], loss)
         if self.settings.objective == "soft-boundary" and progress >= self.settings.warm_up / self.settings.epochs:
@@ -91,7 +97,7 @@ class DeepSVDD(Method):
 
     def pretrain(self, images: Tensor, optimizer: Optimizer) -> Record:
         assert self.decoder is not None
-        x = self.contrast(images)
+        x = stretched(images, self.extremes)
         z = self.encoder(x)
         error = (self.decoder(z).float() - x).square().sum((1, 2, 3)).mean()
         update(optimizer, error)
@@ -102,29 +108,30 @@ class DeepSVDD(Method):
             return distance.mean()
         return self.radius**2 + (distance - self.radius**2).clamp(min=0).mean() / self.settings.nu
 
-    def distance(self, codes: Tensor) -> Tensor:
-        """[n], squared, to the centre."""
-        return (codes - self.centre).square().sum(1)
-
-    def set_centre(self, batches: Batches) -> None:
+    def set_centre(self, images: Tensor) -> None:
         """From the codes in eval mode."""
         training = self.training
         self.eval()
         with torch.no_grad():
-            self.centre.copy_(centre_of(torch.cat([self.code(images) for images in batches])))
+            self.centre.copy_(centre_of(self.code(images)))
         self.train(training)
 
-    def finish(self, batches: Batches) -> None:
-        if self.centre.isnan().any():  # nothing was trained
-            for images in batches:
-                self.contrast.observe(images)
-            self.set_centre(batches)
+    def finish(self, batches: Batches) -> Reference:
+        """Centre and extremes of the trained network; those of all images for one that made no step."""
+        if self.centre.any():
+            return {"centre": self.centre, "extremes": self.extremes}
+        extremes = self.extremes
+        for images in batches:
+            extremes = widened(extremes, images)
+        codes = torch.cat([self.encoder(stretched(images, extremes)) for images in batches])
+        return {"centre": centre_of(codes), "extremes": extremes}
 
     def code(self, images: Tensor) -> Tensor:
-        return self.encoder(self.contrast(images))
+        return self.encoder(stretched(images, self.extremes))
 
-    def score(self, images: Tensor) -> Tensor:
-        return self.distance(self.code(images)) - self.radius**2
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        codes = self.encoder(stretched(images, reference["extremes"]))
+        return squared_distance(codes, reference["centre"]) - self.radius**2
 
 
 def falls_at(share: float) -> Callable[[float], float]:

@@ -12,7 +12,7 @@ from torch.optim import Adam, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.convolutional import encoder
 from normscope.training.device import full_precision
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
 
@@ -38,6 +38,8 @@ class DSEBM(Method):
     nothing of biases, so they are hardly trained. `score` reconstruction is ‖x − r(x)‖², the other one of the paper.
     """
 
+    explains = True
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -48,7 +50,7 @@ class DSEBM(Method):
         self.bias = nn.Parameter(torch.zeros(shape))
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         return {"energy": Adam(self.parameters(), self.settings.learning_rate)}
@@ -64,18 +66,19 @@ class DSEBM(Method):
             (gradient,) = torch.autograd.grad(self.code(x).float().sum(), x, create_graph=training)
             return self.bias + gradient if training else (self.bias + gradient).detach()
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         with full_precision(images.device):  # a gradient of a gradient is too fine for bfloat16
             noisy = images + self.settings.noise * torch.randn_like(images)
             loss = F.mse_loss(self.reconstruct(noisy, training=True), images)
             update(optimizers["energy"], loss)
         return {"loss": loss}
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         if self.settings.score == "reconstruction":
             return (images - self.reconstruct(images)).square().sum((1, 2, 3))
         return 0.5 * (images - self.bias).square().sum((1, 2, 3)) - self.code(images).sum(1)
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared error of each pixel after reconstruction, mean over channels."""
         return (images - self.reconstruct(images)).square().mean(1)

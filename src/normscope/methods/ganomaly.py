@@ -9,7 +9,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
 LEAST_LOSS = 1e-5  # a discriminator that makes so few mistakes teaches nothing and is begun afresh
@@ -42,6 +42,8 @@ class GANomaly(Method):
     sizes that are no multiple of 8 (16 above 32) are framed with black.
     """
 
+    explains = True
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -56,7 +58,7 @@ class GANomaly(Method):
         normal_weights(self)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         generator = [*self.encoder.parameters(), *self.decoder.parameters(), *self.second.parameters()]
@@ -64,7 +66,8 @@ class GANomaly(Method):
         rate = self.settings.learning_rate
         return {name: Adam(parameters, rate, betas=(0.5, 0.999)) for name, parameters in networks.items()}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         s, f = self.settings, self.discriminator.features
         z, made, again = self.around(images)
         reconstruction, encoding = F.l1_loss(made, images), F.mse_loss(again, z)
@@ -88,10 +91,10 @@ class GANomaly(Method):
     def code(self, images: Tensor) -> Tensor:
         return self.encoder(images)
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         z, _, again = self.around(images)
         return (z - again).square().mean(1)
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared error of the reconstruction, mean over channels."""
         return (images - self.around(images)[1]).square().mean(1)

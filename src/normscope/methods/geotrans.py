@@ -13,7 +13,7 @@ from torch.optim import Adam, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.wide_resnet import WideResNet
 from normscope.training.device import full_precision
-from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
 EULER = 0.5772156649015329
@@ -65,13 +65,14 @@ class GeoTrans(Method):
 
     def phases(self) -> list[Phase]:
         count = self.settings.transforms
-        return [Phase("train", math.ceil(self.settings.epochs / count) * count)]
+        return [Phase("train", math.ceil(self.settings.epochs / count) * count, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         s = self.settings
         return {"network": Adam(self.parameters(), s.learning_rate, eps=1e-7, weight_decay=s.weight_decay)}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         which = torch.randint(self.settings.transforms, (len(images),)).to(images.device)
         logits = self.network(transformed(images, self.sources[which]))
         with full_precision(images.device):
@@ -79,29 +80,36 @@ class GeoTrans(Method):
         update(optimizers["network"], loss)
         return {"loss": loss, "accuracy": (logits.argmax(1) == which).float().mean()}
 
-    def look(self, images: Tensor) -> Iterator[Tensor]:
+    def log_probabilities(self, images: Tensor) -> Iterator[Tensor]:
         """log p [n, transforms] of the images under one transform after the other."""
         for source in self.sources:
             yield self.network(transformed(images, source.expand(len(images), -1))).float().log_softmax(1)
 
-    def finish(self, batches: Batches) -> None:
+    @property
+    def most_references(self) -> int | None:
+        return None if self.settings.references == "all" else self.settings.references
+
+    def finish(self, batches: Batches) -> Reference:
         """Only two means over the training images are needed for the Dirichlets, and kept in memory."""
         if self.settings.evidence == "softmax":
-            return
+            return {}
         n, p, log_p = 0, torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-        for images in some(batches, self.settings.references):
-            told = [each.cpu().double() for each in self.look(images)]
+        for images in batches:
+            log_ps = [each.cpu().double() for each in self.log_probabilities(images)]
             n += len(images)
-            p = p + torch.stack([each.exp().sum(0) for each in told])
-            log_p = log_p + torch.stack([each.sum(0) for each in told])
-        self.memory["alpha"] = fit_dirichlet(p / n, log_p / n).float().to(self.sources.device)
+            p = p + torch.stack([each.exp().sum(0) for each in log_ps])
+            log_p = log_p + torch.stack([each.sum(0) for each in log_ps])
+        return {"alpha": fit_dirichlet(p / n, log_p / n).float().to(self.sources.device)}
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         if self.settings.evidence == "softmax":
-            normal = [log_p[:, t].exp() for t, log_p in enumerate(self.look(images))]
+            normal = [log_p[:, t].exp() for t, log_p in enumerate(self.log_probabilities(images))]
         else:
-            alphas = self.memory["alpha"]
-            normal = [(log_p * (alpha - 1)).sum(1) for log_p, alpha in zip(self.look(images), alphas, strict=True)]
+            alphas = reference["alpha"]
+            normal = [
+                (log_p * (alpha - 1)).sum(1)
+                for log_p, alpha in zip(self.log_probabilities(images), alphas, strict=True)
+            ]
         return -torch.stack(normal).mean(0)
 
 
@@ -129,18 +137,6 @@ def transformed(images: Tensor, source: Tensor) -> Tensor:
     """Images [n, c, h, w] with pixels taken from `source` [n, h·w]."""
     moved = images.flatten(2).gather(2, source[:, None].expand(-1, images.shape[1], -1))
     return moved.reshape(images.shape).contiguous(memory_format=torch.channels_last)
-
-
-def some(batches: Batches, most: int | Literal["all"]) -> Iterator[Tensor]:
-    """All images, or so many of them drawn at random."""
-    lots = torch.rand(sum(len(images) for images in batches))
-    chosen = lots.argsort().argsort() < (len(lots) if most == "all" else most)
-    start = 0
-    for images in batches:
-        kept = images[chosen[start : start + len(images)].to(images.device)]
-        start += len(images)
-        if len(kept):
-            yield kept
 
 
 def fit_dirichlet(mean: Tensor, mean_log: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from normscope.scoring.neighbours import neighbours
-from normscope.training.method import Batches, Method
+from normscope.training.method import Batches, Method, Reference
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,6 @@ class Settings:
     """Five neighbours, as in the measured prototype."""
 
     k: int = 5
-    batch_size: int = 256
 
 
 class KNN(Method):
@@ -22,8 +21,8 @@ class KNN(Method):
 
     settings: Settings
 
-    def finish(self, batches: Batches) -> None:
-        self.memory["pixels"] = torch.cat([images.flatten(1) for images in batches])
+    def finish(self, batches: Batches) -> Reference:
+        return {"pixels": torch.cat([images.flatten(1) for images in batches])}
 
-    def score(self, images: Tensor) -> Tensor:
-        return neighbours(images.flatten(1), self.memory["pixels"], self.settings.k)
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return neighbours(images.flatten(1), reference["pixels"], self.settings.k)

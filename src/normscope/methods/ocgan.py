@@ -11,7 +11,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
 LATENT_WEIGHT = 10.0
@@ -48,6 +48,8 @@ class OCGAN(Method):
     README and code differ on reconstruction (10, 500), noise (0.2, 0.02) and critic width (12, 8).
     """
 
+    explains = True
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -65,7 +67,7 @@ class OCGAN(Method):
         normal_weights(self)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         networks = {
@@ -76,7 +78,8 @@ class OCGAN(Method):
         rate = self.settings.learning_rate
         return {name: Adam(parameters, rate, betas=(0.5, 0.999)) for name, parameters in networks.items()}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         noisy = images + self.settings.noise * torch.randn_like(images)
         with torch.no_grad():
             z = self.encoder(noisy)
@@ -119,10 +122,10 @@ class OCGAN(Method):
     def code(self, images: Tensor) -> Tensor:
         return self.encoder(images)
 
-    def score(self, images: Tensor) -> Tensor:
-        return self.explain(images).mean((1, 2))
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return self.explain(images, reference).mean((1, 2))
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared error of the reconstruction, mean over channels."""
         return (images - self.decoder(self.encoder(images))).square().mean(1)
 

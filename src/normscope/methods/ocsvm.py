@@ -9,8 +9,8 @@ from sklearn.svm import OneClassSVM
 from torch import Tensor
 
 from normscope.errors import SettingError
-from normscope.training.batches import drawn
-from normscope.training.method import Batches, Method
+from normscope.scoring.reservoir import sampled
+from normscope.training.method import Batches, Method, Reference
 
 MOST_IMAGES, MOST_VALUES = 5000, 2**27  # the first as in GeoTrans's code; the second takes half a gigabyte
 
@@ -21,7 +21,6 @@ class Settings:
 
     nu: float = 0.1
     gamma: float | Literal["diameter", "scale"] = "diameter"
-    batch_size: int = 256
 
 
 class OCSVM(Method):
@@ -45,15 +44,15 @@ class OCSVM(Method):
         if not isinstance(s.gamma, str) and s.gamma <= 0:
             raise SettingError(f"gamma is {s.gamma}; give a number above 0, diameter or scale")
 
-    def finish(self, batches: Batches) -> None:
-        x = drawn((images.flatten(1) for images in batches), min(MOST_IMAGES, MOST_VALUES // math.prod(self.shape)))
+    def finish(self, batches: Batches) -> Reference:
+        x = sampled((images.flatten(1) for images in batches), min(MOST_IMAGES, MOST_VALUES // math.prod(self.shape)))
         distances = squared_distances(x, x)
         gamma = self.gamma(x, distances)
         kernel = distances.mul_(-gamma).exp_().cpu().numpy()
         machine = OneClassSVM(kernel="precomputed", nu=self.settings.nu)
         machine.random_state = 0  # it draws a seed that it makes no use of; not from the caller's generator
         machine.fit(kernel)
-        self.memory = {
+        return {
             "support": x[torch.from_numpy(machine.support_).long().to(x.device)],
             "coefficients": torch.from_numpy(machine.dual_coef_[0]).to(x.device),
             "offset": torch.from_numpy(machine.offset_).to(x.device),
@@ -67,10 +66,9 @@ class OCSVM(Method):
             return 1 / (x.shape[1] * float(x.double().var(correction=0)))
         return self.settings.gamma
 
-    def score(self, images: Tensor) -> Tensor:
-        memory = self.memory
-        kernel = (-memory["gamma"] * squared_distances(images.flatten(1), memory["support"])).exp()
-        return memory["offset"] - kernel @ memory["coefficients"]
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        kernel = (-reference["gamma"] * squared_distances(images.flatten(1), reference["support"])).exp()
+        return reference["offset"] - kernel @ reference["coefficients"]
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from normscope.errors import SettingError
-from normscope.training.batches import drawn
-from normscope.training.method import Batches, Method
+from normscope.scoring.reservoir import sampled
+from normscope.training.method import Batches, Method, Reference
 
 MOST_IMAGES, MOST_VALUES = 3000, 2**27  # so many are kept: time is cubic in the first, the second takes half a gigabyte
 
@@ -18,7 +18,6 @@ class Settings:
     """Components that keep 95 % of the variance: Deep SVDD's choice for its shallow methods (Ruff et al. 2018)."""
 
     variance: float = 0.95
-    batch_size: int = 256
 
 
 class PCA(Method):
@@ -28,6 +27,7 @@ class PCA(Method):
     there are images. Of more than 3,000 images (682 at 256 pixels) as many are drawn at random.
     """
 
+    explains = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -35,20 +35,18 @@ class PCA(Method):
         if not 0 < settings.variance <= 1:
             raise SettingError(f"variance is {settings.variance}; give a share above 0 and up to 1")
 
-    def finish(self, batches: Batches) -> None:
-        x = drawn((images.flatten(1) for images in batches), min(MOST_IMAGES, MOST_VALUES // math.prod(self.shape)))
+    def finish(self, batches: Batches) -> Reference:
+        x = sampled((images.flatten(1) for images in batches), min(MOST_IMAGES, MOST_VALUES // math.prod(self.shape)))
         mean = x.double().mean(0).float()
-        self.memory = {"mean": mean, "components": components(x - mean, self.settings.variance)}
+        return {"mean": mean, "components": components(x - mean, self.settings.variance)}
 
-    def code(self, images: Tensor) -> Tensor:
-        return (images.flatten(1) - self.memory["mean"]) @ self.memory["components"].T
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return self.explain(images, reference).mean((1, 2))
 
-    def score(self, images: Tensor) -> Tensor:
-        return self.explain(images).mean((1, 2))
-
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared error of each pixel, mean over channels."""
-        restored = self.code(images) @ self.memory["components"] + self.memory["mean"]
+        mean, components = reference["mean"], reference["components"]
+        restored = (images.flatten(1) - mean) @ components.T @ components + mean
         return (restored - images.flatten(1)).square().view(-1, *self.shape).mean(1)
 
 

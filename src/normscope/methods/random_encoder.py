@@ -7,14 +7,13 @@ from torch import Tensor
 
 from normscope.networks.resnet import ResNet, layout
 from normscope.scoring.surprisal import fit_gaussian, gaussian
-from normscope.training.method import Batches, Method
+from normscope.training.method import Batches, Method, Reference
 
 
 @dataclass(frozen=True)
 class Settings:
     width: int = 16
     depth: int = 1
-    batch_size: int = 256
 
 
 class RandomEncoder(Method):
@@ -26,8 +25,8 @@ class RandomEncoder(Method):
         super().__init__(settings, shape)
         self.encoder = ResNet(shape[0], settings.width, settings.depth, shape[-1])
 
-    def finish(self, batches: Batches) -> None:
-        self.memory.update(fit_gaussian(torch.cat([layout(self.encoder.stages(images)) for images in batches])))
+    def finish(self, batches: Batches) -> Reference:
+        return fit_gaussian(torch.cat([layout(self.encoder.stages(images)) for images in batches]))
 
-    def score(self, images: Tensor) -> Tensor:
-        return gaussian(layout(self.encoder.stages(images)), self.memory)
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
+        return gaussian(layout(self.encoder.stages(images)), reference)

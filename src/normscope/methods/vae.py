@@ -13,7 +13,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.training.device import full_precision
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.randomness import seeded
 from normscope.training.steps import update
 
@@ -44,6 +44,8 @@ class VAE(Method):
     values and not 0, so that images in black and white score low; `explain` shows the squared error instead.
     """
 
+    explains = True
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -55,7 +57,7 @@ class VAE(Method):
         self.decoder = dense(sizes[::-1])
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         s = self.settings
@@ -66,7 +68,8 @@ class VAE(Method):
         mean, log_variance = self.encoder(unit(images)).chunk(2, 1)
         return mean, log_variance
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+        images = batch.normal
         mean, log_variance = self.posterior(images)
         noise = torch.randn_like(mean)
         z = mean + noise * (log_variance / 2).exp()
@@ -90,10 +93,10 @@ class VAE(Method):
             mean = mean + noise * (log_variance / 2).exp()
         return self.decoder(mean)
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         return cross_entropy(self.reconstruct(images), images)
 
-    def explain(self, images: Tensor) -> Tensor:
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """Squared error of each pixel in [0, 1], mean over channels."""
         error = self.reconstruct(images).sigmoid() - unit(images)
         return error.square().view(-1, *self.shape).mean(1)

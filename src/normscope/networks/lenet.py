@@ -1,9 +1,8 @@
-"""The LeNet-type networks of Deep SVDD and Deep SAD (Ruff et al. 2018, 2020), and the scale of images they expect."""
+"""The LeNet-type networks of Deep SVDD and Deep SAD (Ruff et al. 2018, 2020)."""
 
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -11,7 +10,6 @@ from normscope.errors import SettingError
 
 Network = Literal["auto", "cifar10", "fashion-mnist", "mnist"]
 START = 4  # the side of the map that a decoder begins with
-LEAST_CENTRE = 0.1
 
 
 class Layers(NamedTuple):
@@ -93,36 +91,6 @@ class Decoder(nn.Module):
         return self.last(x).sigmoid()
 
 
-class Contrast(nn.Module):
-    """Global contrast normalisation, then training images to [0, 1] (Ruff et al. 2018).
-
-    Every image has its mean taken off and is divided by its mean absolute deviation. The least and greatest value that
-    `observe` has met become 0 and 1; another image may go beyond. The paper's come from a pass before training; here
-    they are those of the training images so far, which are all of them after an epoch or two.
-    """
-
-    extremes: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("extremes", torch.tensor([torch.inf, -torch.inf]))
-
-    def observe(self, images: Tensor) -> None:
-        low, high = contrast_normalised(images).aminmax()
-        self.extremes.copy_(torch.stack([self.extremes[0].minimum(low), self.extremes[1].maximum(high)]))
-
-    def forward(self, images: Tensor) -> Tensor:
-        low, high = self.extremes
-        return (contrast_normalised(images) - low) / (high - low).clamp(min=1e-6)
-
-
-def contrast_normalised(images: Tensor) -> Tensor:
-    """Mean 0 and mean absolute value 1 over all pixels and channels of each image; a blank image is 0."""
-    centred = images - images.mean((1, 2, 3), keepdim=True)
-    # The published code divides by the deviation alone, which makes noise of the rounding in a blank image.
-    return centred / centred.abs().mean((1, 2, 3), keepdim=True).clamp(min=1e-3)
-
-
 def convolution(before: int, after: int) -> nn.Conv2d:
     made = nn.Conv2d(before, after, 5, padding=2, bias=False)
     nn.init.xavier_uniform_(made.weight, nn.init.calculate_gain("leaky_relu"))
@@ -135,10 +103,3 @@ def norm2d(channels: int) -> nn.BatchNorm2d:
 
 def norm1d(channels: int) -> nn.BatchNorm1d:
     return nn.BatchNorm1d(channels, eps=1e-4, affine=False)
-
-
-def centre_of(codes: Tensor) -> Tensor:
-    """The mean of codes [n, d]; entries near nought, which weights of nought could meet, are moved to ±0.1."""
-    mean = codes.float().mean(0)
-    least = torch.where(mean < 0, -LEAST_CENTRE, LEAST_CENTRE)
-    return torch.where(mean.abs() < LEAST_CENTRE, least, mean)

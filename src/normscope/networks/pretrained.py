@@ -1,8 +1,7 @@
 """Encoders that learnt from ImageNet and stay as they are: efficientnet-lite0, or any that timm knows."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -21,7 +20,7 @@ to be asked for anew."""
 
 
 class Frozen(nn.Module):
-    """Images [n, 3, h, w] in [-1, 1] of any size → their maps at 1/4, 1/8, 1/16 and 1/32 of it.
+    """Images [n, 3, h, w] in [-1, 1] → maps at 1/4, 1/8, 1/16 and 1/32 of `side`, of the `shapes` (c, h, w).
 
     Images smaller than `side` are enlarged to it: objects of 32 pixels are not what the encoder learnt. The weights are
     loaded by `restore`, and not when the network is made: a model file has them.
@@ -31,7 +30,9 @@ class Frozen(nn.Module):
         super().__init__()
         self.name, self.side = name, side
         self.network: nn.Module = EfficientNetLite0() if name == LITE0 else Timm(name)
-        self.requires_grad_(False)
+        self.requires_grad_(False).eval()
+        with torch.no_grad():
+            self.shapes = [one.shape[1:] for one in self.network(torch.zeros(1, 3, side, side))]
 
     def restore(self, file: str = "") -> None:
         """Weights from a local file, else the published ones."""
@@ -44,36 +45,9 @@ class Frozen(nn.Module):
         return super().train(False)
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        side = max(self.side, images.shape[-1])
-        few = max(1, PIXELS // side**2)
-        parts = [self.network(enlarged(some, side)) for some in images.split(few)]
+        few = max(1, PIXELS // self.side**2)
+        parts = [self.network(enlarged(some, self.side)) for some in images.split(few)]
         return [torch.cat(maps) for maps in zip(*parts, strict=True)]
-
-
-class Looks:
-    """What an encoder made of each image, kept so that no image goes through it twice; copies share it.
-
-    Images are known by their pixels. Once `most` bytes are kept, further images are looked at as they come.
-    """
-
-    def __init__(self, most: int = 2**30) -> None:
-        self.left, self.kept = most, dict[bytes, Sequence[Tensor]]()
-
-    def __deepcopy__(self, memo: object) -> "Looks":
-        return self
-
-    def __call__(self, look: Callable[[Tensor], Sequence[Tensor]], images: Tensor) -> list[Tensor]:
-        names = [blake2b(image.cpu().numpy().tobytes()).digest() for image in images]
-        found = [self.kept.get(name) for name in names]
-        new = [place for place, one in enumerate(found) if one is None]
-        if new:
-            made = [part.cpu() for part in look(images[new])]
-            for place, *one in zip(new, *made, strict=True):
-                found[place] = one
-                self.left -= sum(part.nbytes for part in one)
-                if self.left >= 0:
-                    self.kept[names[place]] = one
-        return [torch.stack(parts).to(images.device) for parts in zip(*found, strict=True)]
 
 
 def enlarged(images: Tensor, side: int) -> Tensor:

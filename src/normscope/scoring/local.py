@@ -6,30 +6,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normscope.scoring.held_out import held_out
-from normscope.scoring.surprisal import Memory
+from normscope.scoring.two_fold import two_fold
+from normscope.training.method import Reference
 
 MOST_MAPS = 1000  # normal images that the Gaussians are fitted to
 USUAL = 0.99
 """The share of normal images that are nowhere hotter than 1 in a heat map."""
 
 
-def fit_heat(maps: Tensor) -> Memory:
-    """`fit_local`, and how strange the strangest place of a normal image is that it was not fitted to: its `mean`,
+def fit_heat(maps: Tensor) -> Reference:
+    """`fit_local`, and the surprisal of the hottest location of a normal image in the other fold: its `mean`,
     `deviation`, and in `hot` what few exceed."""
-    strangest = hottest(held_out(maps, fit_local, local_surprisal))
-    scale = {"mean": strangest.mean(), "deviation": strangest.std() + 1e-6, "hot": strangest.quantile(USUAL)}
-    return {**fit_local(maps), **{f"strangest.{name}": value for name, value in scale.items()}}
+    values = hottest(two_fold(maps, fit_local, local_surprisal))
+    scale = {"mean": values.mean(), "deviation": values.std() + 1e-6, "hot": values.quantile(USUAL)}
+    return {**fit_local(maps), **{f"hottest.{name}": value for name, value in scale.items()}}
 
 
-def heat(maps: Tensor, memory: Memory, size: Sequence[int]) -> Tensor:
-    """[n, c, h, w] → [n, *size]: 99 of 100 normal images are below 1 everywhere."""
-    where = smooth(local_surprisal(maps, memory)) / memory["strangest.hot"]
-    return F.interpolate(where[:, None], tuple(size), mode="bilinear", align_corners=False)[:, 0]
+def heat(maps: Tensor, reference: Reference) -> Tensor:
+    """[n, c, h, w] → [n, h, w]: 99 of 100 normal images are below 1 everywhere."""
+    return smooth(local_surprisal(maps, reference)) / reference["hottest.hot"]
 
 
-def some_channels(total: int, most: int = 64) -> Tensor:
-    """Which channels a location is known by, drawn at random (PaDiM, Defard et al. 2021): [most], in order."""
+def random_channels(total: int, most: int = 64) -> Tensor:
+    """The channels that represent a location, drawn at random (PaDiM, Defard et al. 2021): [most], in order."""
     return torch.randperm(total)[:most].sort().values
 
 
@@ -38,7 +37,7 @@ def columns(maps: Sequence[Tensor], grid: Sequence[int]) -> Tensor:
     return torch.cat([F.interpolate(x, tuple(grid), mode="bilinear", align_corners=False) for x in maps], 1)
 
 
-def fit_local(maps: Tensor) -> Memory:
+def fit_local(maps: Tensor) -> Reference:
     """A Gaussian for each location of maps [n, c, h, w]: mean [h·w, c] and whitener [h·w, c, c].
 
     n images seldom determine c × c covariances. Each is therefore drawn towards the mean covariance of all locations,
@@ -57,11 +56,11 @@ def fit_local(maps: Tensor) -> Memory:
     return {"mean": mean[:, 0].float(), "whitener": whitener.float()}
 
 
-def local_surprisal(maps: Tensor, memory: Memory) -> Tensor:
+def local_surprisal(maps: Tensor, reference: Reference) -> Tensor:
     """[n, c, h, w] → [n, h, w]: the squared Mahalanobis distance of each location, divided by c: about 1 if normal."""
     n, _, *grid = maps.shape
-    x = maps.flatten(2).permute(2, 1, 0) - memory["mean"].to(maps)[:, :, None]
-    return (memory["whitener"].to(maps) @ x).square().mean(1).T.reshape(n, *grid)
+    x = maps.flatten(2).permute(2, 1, 0) - reference["mean"].to(maps)[:, :, None]
+    return (reference["whitener"].to(maps) @ x).square().mean(1).T.reshape(n, *grid)
 
 
 def smooth(maps: Tensor) -> Tensor:
@@ -70,5 +69,5 @@ def smooth(maps: Tensor) -> Tensor:
 
 
 def hottest(maps: Tensor) -> Tensor:
-    """[n, h, w] → [n]: the strangest place of each image."""
+    """[n, h, w] → [n]: the hottest location of each image."""
     return smooth(maps).flatten(1).amax(1)

@@ -1,34 +1,28 @@
 """Surprisal −log r(z), in nats, under a reference distribution r fitted to the codes of normal images."""
 
 import math
-from collections.abc import Mapping
 
 import torch
 from sklearn.covariance import ledoit_wolf
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-Memory = dict[str, Tensor]
+from normscope.training.method import Reference
 
 
-def beneath(tensors: Mapping[str, Tensor], prefix: str) -> Memory:
-    """Those whose names begin with the prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def fit_gaussian(codes: Tensor) -> Memory:
+def fit_gaussian(codes: Tensor) -> Reference:
     """A Gaussian with full covariance, shrunk towards a multiple of the identity (Ledoit & Wolf 2004)."""
     x = codes.double().cpu()
     covariance = torch.from_numpy(ledoit_wolf(x.numpy())[0])
     return {"mean": x.mean(0).float(), "whitener": _whitener(covariance).float()}
 
 
-def gaussian(codes: Tensor, memory: Mapping[str, Tensor]) -> Tensor:
+def gaussian(codes: Tensor, reference: Reference) -> Tensor:
     """[n, d] → [n]: half the squared Mahalanobis distance and the log normaliser."""
-    return -_log_density(codes, memory["mean"], memory["whitener"])
+    return -_log_density(codes, reference["mean"], reference["whitener"])
 
 
-def fit_mixture(codes: Tensor, components: int) -> Memory:
+def fit_mixture(codes: Tensor, components: int) -> Reference:
     """A mixture of full-covariance Gaussians, by expectation maximisation; regularised by a tenth of the variance."""
     x = codes.double().cpu().numpy()
     seed = int(torch.randint(2**31, ()))
@@ -43,11 +37,11 @@ def fit_mixture(codes: Tensor, components: int) -> Memory:
     }
 
 
-def mixture(codes: Tensor, memory: Mapping[str, Tensor]) -> Tensor:
+def mixture(codes: Tensor, reference: Reference) -> Tensor:
     """[n, d] → [n]."""
     parts = [
         _log_density(codes, mean, whitener) + weight.log()
-        for weight, mean, whitener in zip(memory["weights"], memory["means"], memory["whiteners"], strict=True)
+        for weight, mean, whitener in zip(reference["weights"], reference["means"], reference["whiteners"], strict=True)
     ]
     return -torch.stack(parts).logsumexp(0)
 

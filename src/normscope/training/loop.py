@@ -1,10 +1,8 @@
 """The loop that trains every method: phases, steps, budget, checkpoints, health; the last step's weights, always."""
 
-import copy
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, cast
 
@@ -15,23 +13,23 @@ from torch.optim import Optimizer
 from normscope.errors import SettingError
 from normscope.settings import JSON
 from normscope.training import checkpoint
-from normscope.training.batches import InOrder, Pixels, shuffled, steps_per_epoch, to_float
+from normscope.training.batches import Pixels, drawn, shuffled, steps_per_epoch, to_float
 from normscope.training.budget import MEASURED, MEASURED_SHARE, RESERVED, WARM_UP, affordable_steps
 from normscope.training.device import reduced_precision
+from normscope.training.encoded import Encoded
 from normscope.training.health import Health
-from normscope.training.interrupt import Stop, deferred
-from normscope.training.method import Method, Phase
+from normscope.training.interrupt import deferred
+from normscope.training.method import Batch, Method, Phase, Reference
+from normscope.training.observer import Observer, Progress
 from normscope.training.randomness import seeded
 
 FINISH = 2**31  # the key under which `finish` draws; no phase has so high a number
+FINISH_BATCH = 256
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, where and how reproducibly to train. `budget`, in seconds, is an upper limit and so are the epochs.
-
-    `watch_images` is told what is being done with all the images, to how many already, and of how many.
-    """
+    """How long, where and how reproducibly to train. `budget`, in seconds, is an upper limit and so are the epochs."""
 
     seed: int = 0
     epochs: int | None = None
@@ -40,28 +38,6 @@ class Plan:
     checkpoint: Path | None = None
     resume: bool = False
     facts: Mapping[str, JSON] = field(default_factory=dict)
-    watch_images: Callable[[str, int, int], None] = lambda doing, done, of: None
-
-
-class Progress(NamedTuple):
-    """What a progress bar shows. `steps` is None while the budget is being measured."""
-
-    phase: str
-    step: int
-    steps: int | None
-    epoch: int  # how many are complete
-    seconds: float
-    record: Mapping[str, float]
-
-
-class Look(NamedTuple):
-    """Somebody who wants to see, after every so many epochs, what the method would be if training ended there.
-
-    What is shown is a copy, so that looking cannot change the training; its time is not the budget's.
-    """
-
-    every: int
-    show: Callable[[Method, Progress], None]
 
 
 class Outcome(NamedTuple):
@@ -91,53 +67,43 @@ class State(TypedDict):
     averages: dict[str, float]
 
 
-def fit(
-    method: Method,
-    pixels: Pixels,
-    plan: Plan,
-    watch: Callable[[Progress], None] = lambda _: None,
-    look: Look | None = None,
-) -> Outcome:
-    """Trains, then lets the method fit its closed-form part."""
+def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomalies: Tensor | None = None) -> Outcome:
+    """Runs all phases on the pixels and, if there are any, labelled anomalies [m, c, h, w]."""
     method.to(plan.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    outcome = train(method, pixels, plan, watch, look)
-    finish(method, pixels, plan)
-    return outcome
-
-
-def finish(method: Method, pixels: Pixels, plan: Plan) -> None:
-    method.eval()
-    with seeded(plan.seed, FINISH), torch.no_grad():
-        method.finish(InOrder(pixels, 256, plan.device, partial(plan.watch_images, "summing up")))
-
-
-def train(method: Method, pixels: Pixels, plan: Plan, watch: Callable[[Progress], None], look: Look | None) -> Outcome:
-    place, health = Place(), Health()
-    saved = saved_state(plan)
-    if saved:
-        method.load_state_dict(saved["method"])
-        place, health = Place(**saved["place"]), Health(saved["averages"])
-    phases = method.phases()
+    run = Run(method, pixels, plan, observer, anomalies)
+    phases = () if plan.epochs == 0 else method.phases()
     for phase in phases:
         if phase.epochs < 1:
             raise SettingError(f"phase {phase.name} has {phase.epochs} epochs; give 1 or more")
+    saved = saved_state(plan)
+    if saved:
+        method.load_state_dict(saved["method"])
+        run.place, run.health = Place(**saved["place"]), Health(saved["averages"])
     with deferred() as stop:
-        for number in range(place.phase, len(phases)):
-            optimizers = method.optimizers(phases[number].name)
-            for group in groups(optimizers):
-                group["initial_lr"] = group["lr"]
-            if saved:
-                for name, state in saved["optimizers"].items():
-                    optimizers[name].load_state_dict(state)
-                saved = None
-            else:
-                place = Place(phase=number, before=place.before + place.step)
-            method.train()
-            run_phase(method, phases[number], optimizers, pixels, plan, place, health, watch, look, stop)
+        for number in range(run.place.phase, len(phases)):
+            run.begin_phase(number, phases[number], saved["optimizers"] if saved else None)
+            saved = None
+            while not run.phase_done():
+                run.step()
+                if stop.requested:
+                    run.save()
+                    raise KeyboardInterrupt
+                run.save_if_due()
+            run.save()
         if stop.requested:  # after the last step, too late for it to notice
             raise KeyboardInterrupt
-    steps = place.before + place.step
-    return Outcome(health.verdict(method.collapse_shows_in), steps)
+    return Outcome(run.health.verdict(method.collapse_shows_in), run.place.before + run.place.step)
+
+
+def finish(method: Method, encoded: Encoded, seed: int) -> Reference:
+    """What the method fits in closed form to the images."""
+    method.eval()
+    encoded = replace(encoded, batch_size=FINISH_BATCH, doing="summing up")
+    with seeded(seed, FINISH), torch.no_grad():
+        if method.most_references is not None:
+            lots = torch.rand(len(encoded))
+            encoded = encoded.subset(lots.argsort()[: method.most_references].sort().values.numpy())
+        return method.finish(encoded)
 
 
 def saved_state(plan: Plan) -> State | None:
@@ -146,58 +112,88 @@ def saved_state(plan: Plan) -> State | None:
     return cast(State, checkpoint.load(plan.checkpoint, expect=plan.facts)[0])
 
 
-def run_phase(
-    method: Method,
-    phase: Phase,
-    optimizers: Mapping[str, Optimizer],
-    pixels: Pixels,
-    plan: Plan,
-    place: Place,
-    health: Health,
-    watch: Callable[[Progress], None],
-    look: Look | None,
-    stop: Stop,
-) -> None:
-    batch_size = method.settings.batch_size
-    per_epoch = steps_per_epoch(len(pixels), batch_size)
-    most = plan.epochs * per_epoch if plan.epochs else max(phase.epochs * per_epoch, phase.least_steps)
-    allowed = share_of_budget(method, phase, plan)
-    if allowed is None:
-        place.steps = most
-    durations: list[float] = []
-    keep = Keeper(method, optimizers, place, health, plan)
-    batches = shuffled(len(pixels), batch_size, place.step, plan.seed, place.phase)
-    while place.steps is None or place.step < place.steps:
-        began = time.perf_counter()
-        chosen = next(batches)
-        images = to_float(pixels[chosen], plan.device)
-        progress = place.step / (place.steps or most)
-        for group in groups(optimizers):
-            group["lr"] = group["initial_lr"] * phase.rate(progress)
-        with seeded(plan.seed, place.phase, place.step), reduced_precision(plan.device):
-            step = method.step(images, optimizers, progress)
-        record = {name: float(value.detach()) for name, value in step.items()}
-        health.watch(record, place.step, chosen.tolist())
+class Run:
+    """One training run: what it works on, how far it has come, and the phase it is in."""
+
+    phase: Phase
+    optimizers: Mapping[str, Optimizer]
+
+    def __init__(
+        self, method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomalies: Tensor | None
+    ) -> None:
+        self.method, self.pixels, self.plan, self.observer, self.anomalies = method, pixels, plan, observer, anomalies
+        self.place, self.health = Place(), Health()
+        self.saved_at, self.saving_took = time.perf_counter(), 0.0
+
+    def begin_phase(self, number: int, phase: Phase, saved: Mapping[str, dict[str, Any]] | None) -> None:
+        """At its first step, or with the `saved` state of its optimisers where it was left."""
+        self.phase, self.optimizers = phase, self.method.optimizers(phase.name)
+        for group in groups(self.optimizers):
+            group["initial_lr"] = group["lr"]
+        if saved is None:
+            self.place = Place(phase=number, before=self.place.before + self.place.step)
+        else:
+            for name, state in saved.items():
+                self.optimizers[name].load_state_dict(state)
+        self.per_epoch = steps_per_epoch(len(self.pixels), phase.batch_size)
+        epochs = self.plan.epochs
+        self.most = epochs * self.per_epoch if epochs else max(phase.epochs * self.per_epoch, phase.least_steps)
+        self.allowed = share_of_budget(self.method, phase, self.plan)
+        if self.allowed is None:
+            self.place.steps = self.most
+        self.durations: list[float] = []
+        self.indices = shuffled(len(self.pixels), phase.batch_size, self.place.step, self.plan.seed, self.place.phase)
+        self.method.train()
+
+    def phase_done(self) -> bool:
+        return self.place.steps is not None and self.place.step >= self.place.steps
+
+    def step(self) -> None:
+        place, began = self.place, time.perf_counter()
+        chosen = next(self.indices)
+        progress = place.step / (place.steps or self.most)
+        for group in groups(self.optimizers):
+            group["lr"] = group["initial_lr"] * self.phase.rate(progress)
+        normal = to_float(self.pixels[chosen], self.plan.device)
+        with seeded(self.plan.seed, place.phase, place.step), reduced_precision(self.plan.device):
+            batch = Batch(normal, drawn(self.anomalies, normal, self.method.anomaly_share))
+            told = self.method.step(batch, self.optimizers, progress)
+        record = {name: float(value.detach()) for name, value in told.items()}
+        self.health.watch(record, place.step, chosen.tolist())
         place.step += 1
-        durations.append(time.perf_counter() - began)
-        place.seconds += durations[-1]
-        if place.steps is None and allowed is not None:
-            place.steps = fixed_steps(place, durations, allowed, most)
-        now = Progress(phase.name, place.step, place.steps, place.step // per_epoch, place.seconds, record)
-        watch(now)
-        if look and place.step % (look.every * per_epoch) == 0:
-            show(method, pixels, plan, look, now)
-        if stop.requested:
-            keep.now()
-            raise KeyboardInterrupt
-        keep.if_due()
-    keep.now()
+        self.durations.append(time.perf_counter() - began)
+        place.seconds += self.durations[-1]
+        if place.steps is None and self.allowed is not None:
+            place.steps = fixed_steps(place, self.durations, self.allowed, self.most)
+        self.show(
+            Progress(self.phase.name, place.step, place.steps, place.step // self.per_epoch, place.seconds, record)
+        )
 
+    def show(self, now: Progress) -> None:
+        self.observer.step(now)
+        if self.observer.every and now.step % (self.observer.every * self.per_epoch) == 0:
+            encoded = Encoded(self.method, self.pixels, self.plan.device, FINISH_BATCH)
+            self.observer.epoch(now, self.method, finish(self.method, encoded, self.plan.seed))
+            self.method.train()
 
-def show(method: Method, pixels: Pixels, plan: Plan, look: Look, now: Progress) -> None:
-    seen = copy.deepcopy(method)
-    finish(seen, pixels, plan)
-    look.show(seen, now)
+    def save_if_due(self) -> None:
+        """So often that little is lost, and so seldom that it costs at most two per cent of the time."""
+        if time.perf_counter() - self.saved_at > max(1.0, 50 * self.saving_took):
+            self.save()
+
+    def save(self) -> None:
+        if self.plan.checkpoint is None:
+            return
+        began = time.perf_counter()
+        state: State = {
+            "method": self.method.state_dict(),
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "place": asdict(self.place),
+            "averages": self.health.averages,
+        }
+        checkpoint.save(self.plan.checkpoint, cast(checkpoint.Tree, state), self.plan.facts)
+        self.saved_at = time.perf_counter()
+        self.saving_took = self.saved_at - began
 
 
 def share_of_budget(method: Method, phase: Phase, plan: Plan) -> float | None:
@@ -218,31 +214,3 @@ def fixed_steps(place: Place, durations: list[float], allowed: float, most: int)
 
 def groups(optimizers: Mapping[str, Optimizer]) -> list[dict[str, float]]:
     return [group for optimizer in optimizers.values() for group in optimizer.param_groups]
-
-
-class Keeper:
-    """Saves checkpoints so often that little is lost, and so seldom that they cost at most two per cent of the time."""
-
-    def __init__(
-        self, method: Method, optimizers: Mapping[str, Optimizer], place: Place, health: Health, plan: Plan
-    ) -> None:
-        self.method, self.optimizers, self.place, self.health, self.plan = method, optimizers, place, health, plan
-        self.last, self.cost = time.perf_counter(), 0.0
-
-    def if_due(self) -> None:
-        if time.perf_counter() - self.last > max(1.0, 50 * self.cost):
-            self.now()
-
-    def now(self) -> None:
-        if self.plan.checkpoint is None:
-            return
-        began = time.perf_counter()
-        state: State = {
-            "method": self.method.state_dict(),
-            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
-            "place": asdict(self.place),
-            "averages": self.health.averages,
-        }
-        checkpoint.save(self.plan.checkpoint, cast(checkpoint.Tree, state), self.plan.facts)
-        self.last = time.perf_counter()
-        self.cost = self.last - began

@@ -11,8 +11,24 @@ Record = Mapping[str, Tensor]
 """Named scalars of one step, for people to look at. `information` is the gain over a critic that knows nothing,
 `spread` the standard deviation of the codes."""
 
+Reference = Mapping[str, Tensor]
+"""What a method fits in closed form to normal images once training is over; of any shapes, unlike weights."""
+
 Batches = Iterable[Tensor]
-"""Images, float [n, c, h, w] in [-1, 1], a batch at a time; can be gone through more than once."""
+"""What `encode` makes of images, a batch at a time; can be iterated more than once."""
+
+
+def part(reference: Reference, prefix: str) -> Reference:
+    """The entries whose names begin with the prefix and a dot, without these."""
+    start = f"{prefix}."
+    return {name.removeprefix(start): value for name, value in reference.items() if name.startswith(start)}
+
+
+class Batch(NamedTuple):
+    """Images of one step, float [n, c, h, w] in [-1, 1]; no anomalous ones ([0, c, h, w]) unless some are labelled."""
+
+    normal: Tensor
+    anomalous: Tensor
 
 
 def constant(progress: float) -> float:
@@ -28,6 +44,7 @@ class Phase(NamedTuple):
 
     name: str
     epochs: int
+    batch_size: int
     rate: Callable[[float], float] = constant
     least_steps: int = 0
 
@@ -37,20 +54,18 @@ class MethodSettings(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
-    @property
-    def batch_size(self) -> int: ...
-
 
 class Method(nn.Module):
     """One anomaly detector for square images of `shape` (channels, height, width), float [n, c, h, w] in [-1, 1].
 
-    `memory` holds what `finish` fitted in closed form; it is saved beside the weights, and unlike them may take any
-    shape. `anomalies` are labelled ones, float [m, c, h, w] like images, given only while a method trains that
-    `takes_anomalies`. Everything random is drawn from torch's global generator, which the caller seeds.
+    Training changes the weights; nothing else changes a method. What `finish` fits is returned and handed back to
+    `score` and `explain`. Everything random is drawn from torch's global generator, which the caller seeds.
     """
 
-    takes_anomalies: ClassVar[bool] = False
-    scores_quickly: ClassVar[bool] = True  # so that looking at all training images once more takes little time
+    explains: ClassVar[bool] = False  # whether `explain` can be called
+    has_codes: ClassVar[bool] = False  # whether `code` can be called
+    takes_anomalies: ClassVar[bool] = False  # whether a step makes use of labelled anomalies
+    scores_quickly: ClassVar[bool] = True  # so that scoring all training images once more takes little time
     largest_auto: ClassVar[int] = 64  # pixels a side, where the size of the images is left to the method
     collapse_shows_in: Sequence[str] = ("information", "spread")  # which of what it records must not fall to nothing
     settings: MethodSettings
@@ -58,14 +73,19 @@ class Method(nn.Module):
     def __init__(self, settings: MethodSettings, shape: tuple[int, int, int]) -> None:
         super().__init__()
         self.settings, self.shape = settings, shape
-        self.memory: dict[str, Tensor] = {}
-        self.anomalies: Tensor | None = None
 
-    def begin(self) -> None:
-        """Before a fit, and not when a model file is loaded: get weights that come from elsewhere."""
+    @property
+    def anomaly_share(self) -> float:
+        """Labelled anomalies in a batch, for each normal image; at least one if there are any."""
+        return 0.25
 
-    def end(self) -> None:
-        """After a fit and all that goes with it: drop what nothing else needs."""
+    @property
+    def most_references(self) -> int | None:
+        """How many training images, drawn at random, `finish` is given; None: all."""
+        return None
+
+    def load_pretrained(self) -> None:
+        """Get weights that come from elsewhere; called before a fit, and not when a model file is loaded."""
 
     def phases(self) -> Sequence[Phase]:
         """In order; none if there is nothing to train."""
@@ -74,21 +94,29 @@ class Method(nn.Module):
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         return {}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         """One minibatch, one update. `progress` is the share of the phase that is done, in [0, 1)."""
         raise NotImplementedError
 
-    def finish(self, batches: Batches) -> None:
-        """Fit what has a closed form, in eval mode, after the last step."""
+    def encode(self, images: Tensor) -> Tensor:
+        """What takes long and needs no reference: `finish`, `score`, `code` and `explain` get it in place of images.
 
-    def score(self, images: Tensor) -> Tensor:
+        The images themselves, unless a frozen network sees them first: its output is then kept during a fit.
+        """
+        return images
+
+    def finish(self, batches: Batches) -> Reference:
+        """Fit what has a closed form, in eval mode, after the last step."""
+        return {}
+
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         """[n], higher is more anomalous; each image alone, in eval mode."""
         raise NotImplementedError
 
-    def code(self, images: Tensor) -> Tensor | None:
-        """[n, d], what the method knows an image by; None if it has no such thing."""
-        return None
+    def code(self, images: Tensor) -> Tensor:
+        """[n, d]: the vector that the method represents an image by."""
+        raise NotImplementedError
 
-    def explain(self, images: Tensor) -> Tensor | None:
-        """[n, h, w], where the image is surprising; None if the method cannot say."""
-        return None
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
+        """[n, h, w]: where each image is surprising, at a grid of the method's own."""
+        raise NotImplementedError

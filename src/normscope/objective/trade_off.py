@@ -1,4 +1,4 @@
-"""−(I − β·H): the objective of the paper as a loss, with what it must remember from step to step."""
+"""−(I − β·H): the paper's objective as a loss. The one thing in this room with state: a running β and log averages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -24,12 +24,14 @@ class TradeOff(nn.Module):
 
     balance: Tensor
     log_averages: Tensor
+    averaged: Tensor
 
     def __init__(self, information: Information, beta: Beta, ramp: float = 0.0, critics: int = 1) -> None:
         super().__init__()
         self.estimator, self.beta, self.ramp = information, beta, ramp
         self.register_buffer("balance", torch.tensor(1.0))
-        self.register_buffer("log_averages", torch.full((critics,), torch.nan))
+        self.register_buffer("log_averages", torch.zeros(critics))
+        self.register_buffer("averaged", torch.zeros(critics, dtype=torch.bool))  # which averages have begun
 
     def forward(self, pairs: Sequence[Pair], entropy: Tensor, progress: float) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Scores (positive [n], negative [n, m]) of each critic and the codes' entropy → loss and what to record."""
@@ -46,8 +48,8 @@ class TradeOff(nn.Module):
         if self.estimator is not donsker_varadhan:
             return self.estimator(positive, negative)
         before = self.log_averages[number]
-        average = moving_log_average(None if before.isnan() else before, negative.detach())
-        self.log_averages[number] = average
+        average = moving_log_average(before if self.averaged[number] else None, negative.detach())
+        self.log_averages[number], self.averaged[number] = average, True
         return donsker_varadhan(positive, negative, average)
 
     def value_at(self, pairs: Sequence[Pair], score: float) -> Tensor:

@@ -13,18 +13,18 @@ from normscope.objective import Entropy, Information
 from normscope.objective.critics import contrast, contrast_each, dot, global_to_each, global_to_local
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
-from normscope.scoring.local import MOST_MAPS, fit_heat, heat, some_channels
+from normscope.objective.trade_off import Beta, TradeOff
+from normscope.scoring.local import MOST_MAPS, fit_heat, heat, random_channels
 from normscope.scoring.norm import norm_with_local
-from normscope.training.batches import Sample
+from normscope.scoring.reservoir import Reservoir
 from normscope.training.device import full_precision
-from normscope.training.method import Batches, Method, Phase, Record
+from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import spread, update
-from normscope.training.trade_off import Beta, TradeOff
 from normscope.views.augment import Recipe, random_view
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Recipe):
     """The paper's values. It leaves open: batch size, views, the norm's scale, batch norm, initialisation."""
 
     beta: Beta = 20.0
@@ -39,11 +39,6 @@ class Settings:
     learning_rate: float = 2e-4
     epochs: int = 400
     batch_size: int = 64
-    smallest_area: float = 0.3
-    flip: float = 0.5
-    colour: float = 0.5
-    grey: float = 0.2
-    blur: float = 0.0
 
 
 class Extension(Method):
@@ -54,6 +49,8 @@ class Extension(Method):
     is the mean over its locations; the paper does not say whether it is that or their sum.
     """
 
+    explains = True
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -64,23 +61,23 @@ class Extension(Method):
         self.networks = nn.ModuleDict({"encoder": net, "projector": projector})
         self.scale = float(net.code_size) ** (1.0 if s.clip_scale == "size" else 0.5)
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=2)
-        self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         return {"networks": Adam(self.networks.parameters(), self.settings.learning_rate)}
 
-    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def represent(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Global code [n, d] and projected local map [n, d, 5, 5]."""
         code, local = self.networks["encoder"](images)
         return code, self.networks["projector"](local)
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         """Algorithm 4, one minibatch; its two halves of g against l are the two halves of the 2N rows here."""
-        views = torch.cat([random_view(images, self.recipe), random_view(images, self.recipe)])
-        g, local = self.encode(views)
+        images = batch.normal
+        views = torch.cat([random_view(images, self.settings), random_view(images, self.settings)])
+        g, local = self.represent(views)
         with full_precision(g.device):
             g, local = g.float(), local.float()
             if self.settings.local == "sum":
@@ -94,27 +91,26 @@ class Extension(Method):
         return {**record, "spread": spread(g)}
 
     def code(self, images: Tensor) -> Tensor:
-        return self.encode(images)[0]
+        return self.represent(images)[0]
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         """Algorithm 5."""
-        return norm_with_local(*self.encode(images), self.scale)
+        return norm_with_local(*self.represent(images), self.scale)
 
-    def finish(self, batches: Batches) -> None:
-        """What the map looks like at each location of normal images; the score knows nothing of it."""
-        maps, channels = Sample(MOST_MAPS), cast(int, self.networks["encoder"].local_channels)
-        self.memory = {"channels": some_channels(channels)}
+    def finish(self, batches: Batches) -> Reference:
+        """What the map looks like at each location of normal images; the score makes no use of it."""
+        maps, channels = Reservoir(MOST_MAPS), random_channels(cast(int, self.networks["encoder"].local_channels))
         for images in batches:
-            maps.add(self.local(images))
-        self.memory |= fit_heat(maps.rows)
+            maps.add(self.local(images, channels))
+        return {"channels": channels, **fit_heat(maps.rows)}
 
-    def local(self, images: Tensor) -> Tensor:
+    def local(self, images: Tensor, channels: Tensor) -> Tensor:
         """[n, c, 5, 5]: the map before the projector, which need not keep what a location looks like."""
-        return self.networks["encoder"](images).local[:, self.memory["channels"]]
+        return self.networks["encoder"](images).local[:, channels]
 
-    def explain(self, images: Tensor) -> Tensor:
-        """Surprisal of every location, enlarged to the image; 99 of 100 normal images are below 1 everywhere.
+    def explain(self, images: Tensor, reference: Reference) -> Tensor:
+        """Surprisal of every location; 99 of 100 normal images are below 1 everywhere.
 
         The paper has no heat map: this is not its score taken apart, but what its encoder sees at each location.
         """
-        return heat(self.local(images), self.memory, images.shape[-2:])
+        return heat(self.local(images, reference["channels"]), reference)

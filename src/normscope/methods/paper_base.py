@@ -13,17 +13,17 @@ from normscope.objective import Entropy, Information
 from normscope.objective.critics import contrast, dot
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
+from normscope.objective.trade_off import Beta, TradeOff
 from normscope.scoring.norm import norm
 from normscope.scoring.pair import pair
 from normscope.training.device import full_precision
-from normscope.training.method import Method, Phase, Record
+from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import spread, update
-from normscope.training.trade_off import Beta, TradeOff
 from normscope.views.augment import Recipe, random_view
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Recipe):
     """The paper's values. It leaves open: batch size, views, the norm's scale, batch norm, initialisation."""
 
     beta: Beta = 20.0
@@ -37,11 +37,6 @@ class Settings:
     learning_rate: float = 2e-4
     epochs: int = 400
     batch_size: int = 64
-    smallest_area: float = 0.3
-    flip: float = 0.5
-    colour: float = 0.5
-    grey: float = 0.2
-    blur: float = 0.0
     score: Literal["ori", "rand", "mc"] = "ori"
     score_pairs: int = 100
     score_seed: int = 0
@@ -56,6 +51,7 @@ class Base(Method):
     other reading. `score`: ori is Algorithm 2; rand one pair of views; mc the sum over `score_pairs` of them.
     """
 
+    has_codes = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -64,17 +60,17 @@ class Base(Method):
         self.encoder = encoder(s.encoder, shape[0], s.output_norm, s.initialisation)
         self.scale = float(self.encoder.code_size) ** (1.0 if s.clip_scale == "size" else 0.5)
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp)
-        self.recipe = Recipe(s.smallest_area, s.flip, s.colour, s.grey, s.blur)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs)]
+        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         return {"encoder": Adam(self.encoder.parameters(), self.settings.learning_rate)}
 
-    def step(self, images: Tensor, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
+    def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         """Algorithm 1, one minibatch."""
-        views = torch.cat([random_view(images, self.recipe), random_view(images, self.recipe)])
+        images = batch.normal
+        views = torch.cat([random_view(images, self.settings), random_view(images, self.settings)])
         z = self.encoder(views).code
         with full_precision(z.device):
             z = z.float()
@@ -86,9 +82,9 @@ class Base(Method):
     def code(self, images: Tensor) -> Tensor:
         return self.encoder(images).code
 
-    def score(self, images: Tensor) -> Tensor:
+    def score(self, images: Tensor, reference: Reference) -> Tensor:
         """Algorithm 2, or one of the two scores it replaces."""
         if self.settings.score == "ori":
             return norm(self.code(images), self.scale)
         pairs = 1 if self.settings.score == "rand" else self.settings.score_pairs
-        return pair(self.code, images, self.recipe, self.scale, pairs, self.settings.score_seed)
+        return pair(self.code, images, self.settings, self.scale, pairs, self.settings.score_seed)

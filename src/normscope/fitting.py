@@ -1,0 +1,233 @@
+"""Images → Model, one function read top to bottom."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple, TypedDict, cast
+
+import numpy as np
+import torch
+
+from normscope import __version__, inference
+from normscope.calibration import Calibration, check_rate, held_out
+from normscope.card import Card, data_of, make_card, training_of
+from normscope.errors import SettingError, TrainingError
+from normscope.images.store import Store
+from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, gather
+from normscope.methods import find, method_names, settings_of
+from normscope.model import Model
+from normscope.outliers import Outlier, find_outliers
+from normscope.settings import JSON, build, check_counts, is_whole, to_json
+from normscope.training import checkpoint as checkpoints
+from normscope.training import loop
+from normscope.training.batches import to_float
+from normscope.training.budget import seconds as budget_seconds
+from normscope.training.device import choose_device
+from normscope.training.method import Method, MethodSettings
+from normscope.training.observer import Observer
+from normscope.training.randomness import seeded
+
+DEFAULT_BUDGET = 300.0
+INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the calibration set are drawn
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to fit; `checked` makes them from what a caller gives."""
+
+    method: str
+    settings: MethodSettings
+    seed: int
+    budget: float | None  # seconds
+    epochs: int | None
+    size: int | Literal["auto"]
+    false_alarm_rate: float | None
+    device: torch.device
+
+
+class Fitted(NamedTuple):
+    """A model, and those of its training images that may not be normal."""
+
+    model: Model
+    outliers: list[Outlier]
+
+
+def checked(
+    method: str = "surprisal",
+    *,
+    settings: Mapping[str, object] | None = None,
+    seed: int = 0,
+    budget: float | str | None = None,
+    epochs: int | None = None,
+    size: int | Literal["auto"] = "auto",
+    false_alarm_rate: float | None = 0.01,
+    device: str = "auto",
+) -> Options:
+    """The options, each checked; without a budget and epochs it is five minutes at most. 0 epochs train nothing."""
+    built = build(settings_of(method), settings or {})
+    check_counts(built)
+    if size != "auto" and not (is_whole(size) and SMALLEST <= size <= LARGEST):
+        raise SettingError(f"size is {size!r}; give auto or a number of pixels from {SMALLEST} to {LARGEST}")
+    if epochs is not None and not (is_whole(epochs) and epochs >= 0):
+        raise SettingError(f"epochs is {epochs!r}; give a whole number from 1 on, or 0 to train nothing")
+    if not (is_whole(seed) and seed >= 0):
+        raise SettingError(f"seed is {seed!r}; give a whole number from 0 on")
+    if false_alarm_rate is not None:
+        check_rate(false_alarm_rate)
+    if budget is None and epochs is None:
+        budget = DEFAULT_BUDGET
+    if isinstance(budget, str):
+        budget = budget_seconds(budget)
+    if budget is not None and not 0 < budget < math.inf:
+        raise SettingError(f"budget is {budget!r}; give seconds above 0, or a text such as 5m")
+    return Options(
+        method=method,
+        settings=built,
+        seed=int(seed),
+        budget=None if budget is None else float(budget),
+        epochs=None if epochs is None else int(epochs),
+        size="auto" if size == "auto" else int(size),
+        false_alarm_rate=false_alarm_rate,
+        device=choose_device(device),
+    )
+
+
+class CardOptions(TypedDict):
+    """The options that a model card has: with them a fit can be repeated on any device."""
+
+    settings: Mapping[str, object]
+    seed: int
+    budget: float | None
+    epochs: int | None
+    size: int
+    false_alarm_rate: float | None
+
+
+def options_of(card: Card) -> CardOptions:
+    training, calibration = card["training"], card["calibration"]
+    return {
+        "settings": card["settings"],
+        "seed": training["seed"],
+        "budget": training["budget"],
+        "epochs": training["epochs"],
+        "size": card["preprocessing"]["size"],
+        "false_alarm_rate": cast(float, calibration["rate"]) if calibration else None,
+    }
+
+
+def fit(
+    images: Images,
+    options: Options,
+    *,
+    anomalies: Images | None = None,
+    allow_collapse: bool = False,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    observer: Observer | None = None,
+) -> Fitted:
+    """Learns from normal images and, for a method that makes use of them, from labelled anomalies.
+
+    With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result. The
+    file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
+    """
+    began, observer = time.perf_counter(), observer or Observer()
+    largest_auto = find(options.method).largest_auto
+    normal, skipped = gather(images, options.size, partial(observer.images, "reading"), largest_auto)
+    check_worth_learning(normal)
+    known = gather_anomalies(anomalies, options.method, normal.size)
+    training, calibrating = split(len(normal), options)
+    train_images = normal.subset(training)
+    plan = make_plan(options, train_images, known, checkpoint, resume)
+    method = initialised(options, normal.size)
+    outcome = train(method, train_images, known, plan, observer, allow_collapse)
+    encoded = inference.encoded(method, normal, options.device, observer)
+    reference = loop.finish(method, encoded.subset(training), options.seed)
+    calibration, outliers = None, list[Outlier]()
+    if options.false_alarm_rate is not None:
+        scores = inference.scores(method, reference, encoded.subset(calibrating))
+        calibration = Calibration(scores, options.false_alarm_rate)
+        if method.scores_quickly:
+            outliers = find_outliers(method, normal, encoded, options.seed)
+    data = data_of(normal, train_images, known, len(skipped))
+    seconds = time.perf_counter() - began
+    card = make_card(
+        options.method, options.settings, calibration, normal.size, data, training_of(plan, outcome, seconds)
+    )
+    return Fitted(Model(method.eval(), reference, calibration, card, options.device), outliers)
+
+
+def split(n: int, options: Options) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the images to train on and of the calibration set; all and none without a false-alarm rate."""
+    if options.false_alarm_rate is None:
+        return np.arange(n), np.arange(0)
+    return held_out(n, options.false_alarm_rate, np.random.default_rng((options.seed, SPLIT)))
+
+
+def initialised(options: Options, size: int) -> Method:
+    """The method before training."""
+    with seeded(options.seed, INITIALISE):
+        method = find(options.method)(options.settings, (3, size, size))
+    method.load_pretrained()
+    return method
+
+
+def gather_anomalies(anomalies: Images | None, method: str, size: int) -> Store | None:
+    if anomalies is None:
+        return None
+    if not find(method).takes_anomalies:
+        takers = [name for name in method_names() if find(name).takes_anomalies]
+        raise SettingError(
+            f"the method {method} learns from normal images alone; leave the anomalies out, or use one of "
+            f"{', '.join(takers)}"
+        )
+    return gather(anomalies, size)[0]
+
+
+def train(
+    method: Method, pixels: Store, anomalies: Store | None, plan: loop.Plan, observer: Observer, allow_collapse: bool
+) -> loop.Outcome:
+    """A collapse is an error unless allowed, and no checkpoint is left of a run that failed."""
+    try:
+        known = to_float(anomalies[:], plan.device) if anomalies else None
+        outcome = loop.train(method, pixels, plan, observer, known)
+        if outcome.health != "ok" and not allow_collapse:
+            raise TrainingError(f"{outcome.health}; or allow a collapse, to keep the model as it is")
+    except TrainingError:
+        if plan.checkpoint:
+            checkpoints.remove(plan.checkpoint)
+        raise
+    return outcome
+
+
+def make_plan(
+    options: Options, training: Store, anomalies: Store | None, checkpoint: Path | None, resume: bool
+) -> loop.Plan:
+    return loop.Plan(
+        seed=options.seed,
+        epochs=options.epochs,
+        budget=options.budget,
+        device=options.device,
+        checkpoint=checkpoint,
+        resume=resume,
+        facts=facts(options, training, anomalies),
+    )
+
+
+def facts(options: Options, training: Store, anomalies: Store | None) -> dict[str, JSON]:
+    """What identifies a run: a checkpoint of one is of no use to another."""
+    return {
+        "method": options.method,
+        "settings": to_json(options.settings),
+        "seed": options.seed,
+        "epochs": options.epochs,
+        "budget": options.budget,
+        "size": training.size,
+        "training images": training.sha256,
+        "anomalies": anomalies.sha256 if anomalies else None,
+        "normscope": __version__,
+        "torch": torch.__version__,
+        "device": str(options.device),
+    }

@@ -1,0 +1,126 @@
+"""Model: a fitted method as an immutable value; the command line, reports, servers and exports share it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from normscope import artifact, inference
+from normscope.calibration import Calibration
+from normscope.card import Card
+from normscope.errors import ModelFileError, NormscopeError, SettingError
+from normscope.images import store
+from normscope.images.folder import printable
+from normscope.images.store import Store
+from normscope.methods import find, settings_of
+from normscope.settings import JSON, build, check_counts
+from normscope.training.device import choose_device
+from normscope.training.method import Method, Reference, part
+from normscope.training.randomness import seeded
+
+
+class Row(TypedDict):
+    """What became of one file; one that cannot be read has an error and nothing else."""
+
+    path: str
+    score: float | None
+    p_value: float | None
+    anomalous: bool | None
+    error: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A method with trained weights, the reference fitted to its training images, and what its scores mean.
+
+    `calibration` is None if no images were held out: then there are scores alone. Nothing here changes a model, so
+    that any number of callers can share one.
+    """
+
+    method: Method
+    reference: Reference
+    calibration: Calibration | None
+    card: Card
+    device: torch.device
+
+    @property
+    def size(self) -> int:
+        """The side to which images are resized."""
+        return self.method.shape[-1]
+
+    def scores(self, pixels: Store) -> npt.NDArray[np.float64]:
+        """[n], higher is more anomalous."""
+        return inference.scores(self.method, self.reference, inference.encoded(self.method, pixels, self.device))
+
+    def codes(self, pixels: Store) -> npt.NDArray[np.float64]:
+        """[n, d]: the vector that the method represents each image by."""
+        if not self.method.has_codes:
+            raise SettingError(f"the method {self.card['method']} has no codes; use another")
+        return inference.codes(self.method, inference.encoded(self.method, pixels, self.device))
+
+    def heat_maps(self, pixels: Store, size: tuple[int, int]) -> npt.NDArray[np.float64]:
+        """[n, *size]: higher where the image is more surprising."""
+        if not self.method.explains:
+            raise SettingError(f"the method {self.card['method']} cannot say where an image is surprising; use another")
+        images = inference.encoded(self.method, pixels, self.device)
+        return inference.heat_maps(self.method, self.reference, images, size)
+
+    def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
+        """One row for each file, in order, as they come: a batch of images is in memory at a time."""
+        together = inference.batch_size(self.method)
+        for start in range(0, len(paths), together):
+            some = [Path(path) for path in paths[start : start + together]]
+            pixels, bad = store.from_paths(some, self.size)
+            errors = {one.path: one.reason for one in bad}
+            scores = iter(self.scores(pixels))
+            for path in some:
+                yield self.row(path, errors[path]) if path in errors else self.row(path, None, float(next(scores)))
+
+    def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
+        known = self.calibration if score is not None else None
+        scores = np.array([score], np.float64)  # NaN where there is no score, and then it is not looked at
+        return {
+            "path": printable(path),
+            "score": score,
+            "p_value": float(known.p_values(scores)[0]) if known else None,
+            "anomalous": bool(known.anomalous(scores)[0]) if known else None,
+            "error": error,
+        }
+
+    def save(self, path: str | Path) -> str:
+        """Writes the model file, whole or not at all; returns its SHA-256."""
+        tensors = {f"weights.{name}": value for name, value in self.method.state_dict().items()}
+        tensors |= {f"reference.{name}": value for name, value in self.reference.items()}
+        tensors |= self.calibration.pack()[0] if self.calibration else {}
+        return artifact.save(path, tensors, cast(dict[str, JSON], self.card))
+
+
+def load(path: str | Path, *, device: str = "auto") -> Model:
+    """The model in a file. Nothing in the file is executed, and a file that was changed is refused."""
+    tensors, card, _ = artifact.load(path)
+    try:
+        return from_parts(tensors, cast(Card, card), choose_device(device))
+    except (KeyError, TypeError, AttributeError, RuntimeError, NormscopeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelFileError(f"{path} does not hold a model of this version ({reason}); fit it again") from error
+
+
+def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: torch.device) -> Model:
+    method = untrained(card)
+    method.load_state_dict(part(tensors, "weights"))
+    method.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    reference = {name: value.to(device) for name, value in part(tensors, "reference").items()}
+    calibration = Calibration.unpack(tensors, card["calibration"]) if card["calibration"] else None
+    return Model(method.eval(), reference, calibration, card, device)
+
+
+def untrained(card: Card) -> Method:
+    settings = build(settings_of(card["method"]), card["settings"])
+    check_counts(settings)
+    size = card["preprocessing"]["size"]
+    with seeded(0):  # weights are drawn, only to be replaced; not from the caller's generator
+        return find(card["method"])(settings, (3, size, size))
