@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from normscope.scoring.held_out import held_out
+from normscope.training.trade_off import TradeOff
 from torch import Tensor, nn
 from torch.optim import AdamW
 
@@ -26,11 +28,9 @@ from normscope.networks.pretrained import LITE0, Frozen, enlarged
 from normscope.objective.critics import contrast, cosine
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
-from normscope.scoring.held_out import held_out
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.training.batches import to_float
 from normscope.training.randomness import seeded
-from normscope.training.trade_off import TradeOff
 from normscope.views.augment import Recipe, random_view
 from normscope.views.shifts import rotations
 

@@ -19,6 +19,7 @@ from normscope.errors import (
 )
 from normscope.images import store
 from normscope.training import health
+from normscope.training.observer import Observer
 
 
 def textures(n: int, seed: int = 0, shape: tuple[int, ...] = (28, 28), level: float = 0.0) -> np.ndarray:
@@ -111,7 +112,7 @@ class TestOptions:
             ({"settings": {"kk": 1}}, "no setting 'kk'; did you mean 'k'"),
             ({"settings": {"k": "many"}}, "setting 'k' cannot be 'many'; give a whole number"),
             ({"settings": {"k": 0}}, "setting 'k' cannot be 0"),
-            ({"settings": {"batch_size": -3}}, "setting 'batch_size' cannot be -3"),
+            ({"method": "vae", "settings": {"batch_size": -3}}, "setting 'batch_size' cannot be -3"),
             ({"device": "abacus"}, "no device 'abacus' here; choose from auto"),
             ({"size": 27}, "size is 27; give auto or a number of pixels from 28 to 256"),
             ({"size": 257}, "size is 257"),
@@ -123,7 +124,7 @@ class TestOptions:
             ({"budget": -1.0}, "budget is -1.0; give seconds above 0"),
             ({"budget": math.nan}, "budget is nan"),
             ({"budget": math.inf}, "budget is inf"),
-            ({"epochs": 0}, "epochs is 0"),
+            ({"epochs": -1}, "epochs is -1; give a whole number from 1 on, or 0"),
             ({"epochs": 1.5}, "epochs is 1.5; give a whole number"),
             ({"seed": -1}, "seed is -1"),
             ({"seed": "a"}, "seed is 'a'"),
@@ -148,7 +149,7 @@ class TestOptions:
     )
     def test_how_long(self, given, budget, epochs):
         one = Detector("knn", **given)
-        assert (one.budget, one.epochs) == (budget, epochs)
+        assert (one.options.budget, one.options.epochs) == (budget, epochs)
 
     def test_numpy_numbers_will_do(self, tmp_path):
         one = Detector("knn", seed=np.int64(3), size=np.int32(32), epochs=np.int64(1), budget=np.float32(2))
@@ -273,14 +274,14 @@ class TestRows:
         read: list[int] = []
         from_paths = store.from_paths
         monkeypatch.setattr(store, "from_paths", lambda some, size: read.append(len(some)) or from_paths(some, size))
-        rows = fitted.rows(paths)
+        rows = fitted.model.rows(paths)
         next(rows)
         assert read == [inference.BATCH]
         assert len(list(rows)) == 299
         assert read == [128, 128, 44]
         read.clear()
-        monkeypatch.setattr(type(fitted.method), "scores_quickly", False)
-        next(fitted.rows(paths))
+        monkeypatch.setattr(type(fitted.model.method), "scores_quickly", False)
+        next(fitted.model.rows(paths))
         assert read == [16]
 
 
@@ -294,7 +295,7 @@ class TestModelFile:
         card, checksum = artifact.read_card(model)
         assert card == fitted.card
         assert card["method"] == "knn"
-        assert card["settings"] == {"k": 5, "batch_size": 256}
+        assert card["settings"] == {"k": 5}
         assert card["preprocessing"] == {
             "channels": 3,
             "size": 28,
@@ -378,7 +379,7 @@ class TestCollapse:
 
     def test_is_an_error_that_leaves_no_model_and_no_checkpoint(self, tmp_path):
         one = Detector("surprisal", settings={"width": 16}, epochs=1)
-        with pytest.raises(TrainingError, match=r"collapsed: .*try a smaller beta.*--allow-collapse"):
+        with pytest.raises(TrainingError, match=r"collapsed: .*try a smaller beta.*allow a collapse"):
             one.fit(textures(20), checkpoint=tmp_path / "checkpoint")
         with pytest.raises(NotFittedError):
             one.score(textures(3))
@@ -400,19 +401,22 @@ def test_a_value_that_is_not_finite_stops_training(tmp_path):
 
 def test_progress_is_told_to_the_caller(tmp_path):
     paths, done, seen = write(tmp_path, textures(20)), {}, []
+
+    class Told(Observer):
+        def images(self, doing, n, of):
+            done.setdefault(doing, []).append((n, of))
+
+        def step(self, progress):
+            seen.append(progress)
+
     one = Detector("surprisal", settings={"width": 16, "batch_size": 4}, epochs=2, false_alarm_rate=0.1)
-    one.fit(
-        paths,
-        allow_collapse=True,
-        watch=seen.append,
-        watch_images=lambda doing, n, of: done.setdefault(doing, []).append((n, of)),
-    )
+    one.fit(paths, allow_collapse=True, observer=Told())
     held = len(one.calibration.scores)
-    assert list(done) == ["reading", "summing up", "calibrating", "looking for suspects"]
+    assert list(done) == ["reading", "summing up", "calibrating", "looking for outliers"]
     assert done["reading"] == [(n, 20) for n in range(1, 21)]
     assert done["summing up"][:2] == [(0, 20 - held), (20 - held, 20 - held)]
     assert done["calibrating"] == [(0, held), (held, held)]
-    assert done["looking for suspects"] == 2 * [(0, 10), (10, 10)]
+    assert done["looking for outliers"] == 2 * [(0, 10), (10, 10)]
     steps = 2 * ((20 - held) // 4)
     assert [(now.step, now.steps) for now in seen] == [(step, steps) for step in range(1, steps + 1)]
     assert all(math.isfinite(now.record["loss"]) for now in seen)
@@ -425,28 +429,18 @@ def test_the_public_names():
         _ = normscope.nothing
 
 
-class TestLooking:
-    def test_it_scores_as_if_training_had_ended_there(self):
-        images, seen = textures(24), []
-        detector = Detector("surprisal", settings={"width": 16}, epochs=2, false_alarm_rate=None)
-        detector.fit(images, allow_collapse=True, look=lambda p: seen.append((p.epoch, detector.score(images[:3]))))
-        assert [epoch for epoch, _ in seen] == [1, 2]
-        assert (seen[-1][1] == detector.score(images[:3])).all()
-        assert not np.array_equal(seen[0][1], seen[1][1])
+def test_an_observer_that_fails_leaves_nothing_fitted():
+    class Failing(Observer):
+        every = 1
 
-    def test_a_look_that_fails_leaves_nothing_fitted(self):
-        def fails(progress):
+        def epoch(self, progress, method, reference):
             raise ValueError("not today")
 
-        detector = Detector("surprisal", settings={"width": 16}, epochs=2)
-        with pytest.raises(ValueError, match="not today"):
-            detector.fit(textures(24), allow_collapse=True, look=fails)
-        with pytest.raises(NotFittedError):
-            detector.score(textures(1))
-
-    def test_how_often_is_checked(self):
-        with pytest.raises(SettingError, match="look_every is 0"):
-            Detector("knn").fit(textures(24), look=lambda p: None, look_every=0)
+    detector = Detector("surprisal", settings={"width": 16}, epochs=2)
+    with pytest.raises(ValueError, match="not today"):
+        detector.fit(textures(24), allow_collapse=True, observer=Failing())
+    with pytest.raises(NotFittedError):
+        detector.score(textures(1))
 
 
 class TestCodes:
@@ -462,23 +456,6 @@ class TestCodes:
     def test_a_method_without_says_so(self, fitted):
         with pytest.raises(SettingError, match="the method knn has no codes"):
             fitted.codes(textures(1))
-
-
-class TestScoringBy:
-    def test_the_same_weights_another_score(self):
-        detector = Detector("base", settings={"encoder": "tiny"}, epochs=1)
-        detector.fit(textures(24), allow_collapse=True)
-        images = textures(3)
-        first, second = (detector.scoring_by({"score": "rand", "score_seed": seed}).score(images) for seed in (0, 1))
-        assert not np.array_equal(first, second)
-        again = detector.scoring_by({"score": "ori"})
-        assert (again.score(images) == detector.score(images)).all()
-        with pytest.raises(NotFittedError, match="without held-out images"):
-            again.predict(images)
-
-    def test_wrong_settings_are_named(self, fitted):
-        with pytest.raises(SettingError, match="no setting 'score'"):
-            fitted.scoring_by({"score": "mc"})
 
 
 class TestAnomalies:

@@ -15,6 +15,7 @@ from normscope.card import Card
 from normscope.errors import NotFittedError
 from normscope.intake import Images, common_size, read
 from normscope.model import Model, Row
+from normscope.options import checked, options_of
 from normscope.outliers import Outlier
 from normscope.training.observer import Observer
 
@@ -40,7 +41,7 @@ class Detector:
         false_alarm_rate: float | None = 0.01,
         device: str = "auto",
     ) -> None:
-        self.options = fitting.checked(
+        self.options = checked(
             method,
             settings=settings,
             seed=seed,
@@ -133,6 +134,6 @@ class Detector:
 def load(path: str | Path, *, device: str = "auto") -> Detector:
     """The detector in a model file. Nothing in the file is executed, and a file that was changed is refused."""
     fitted = model.load(path, device=device)
-    detector = Detector(fitted.card["method"], **fitting.options_of(fitted.card), device=device)
-    detector._model = fitted
+    detector = Detector()
+    detector.options, detector._model = options_of(fitted.card, device), fitted
     return detector

@@ -1,51 +1,32 @@
 """Images → Model, one function read top to bottom."""
 
-import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, TypedDict, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from normscope import __version__, inference
-from normscope.calibration import Calibration, check_rate, held_out
-from normscope.card import Card, data_of, make_card, training_of
+from normscope.calibration import Calibration, held_out
+from normscope.card import data_of, make_card, training_of
 from normscope.errors import SettingError, TrainingError
 from normscope.images.store import Store
-from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, gather
-from normscope.methods import find, method_names, settings_of
+from normscope.intake import Images, check_worth_learning, gather
+from normscope.methods import find, method_names
 from normscope.model import Model
+from normscope.options import Options
 from normscope.outliers import Outlier, find_outliers
-from normscope.settings import JSON, build, check_counts, is_whole, to_json
+from normscope.settings import JSON, to_json
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
 from normscope.training.batches import to_float
-from normscope.training.budget import seconds as budget_seconds
-from normscope.training.device import choose_device
-from normscope.training.method import Method, MethodSettings
+from normscope.training.method import Method
 from normscope.training.observer import Observer
 from normscope.training.randomness import seeded
 
-DEFAULT_BUDGET = 300.0
 INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the calibration set are drawn
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to fit; `checked` makes them from what a caller gives."""
-
-    method: str
-    settings: MethodSettings
-    seed: int
-    budget: float | None  # seconds
-    epochs: int | None
-    size: int | Literal["auto"]
-    false_alarm_rate: float | None
-    device: torch.device
 
 
 class Fitted(NamedTuple):
@@ -53,69 +34,6 @@ class Fitted(NamedTuple):
 
     model: Model
     outliers: list[Outlier]
-
-
-def checked(
-    method: str = "surprisal",
-    *,
-    settings: Mapping[str, object] | None = None,
-    seed: int = 0,
-    budget: float | str | None = None,
-    epochs: int | None = None,
-    size: int | Literal["auto"] = "auto",
-    false_alarm_rate: float | None = 0.01,
-    device: str = "auto",
-) -> Options:
-    """The options, each checked; without a budget and epochs it is five minutes at most. 0 epochs train nothing."""
-    built = build(settings_of(method), settings or {})
-    check_counts(built)
-    if size != "auto" and not (is_whole(size) and SMALLEST <= size <= LARGEST):
-        raise SettingError(f"size is {size!r}; give auto or a number of pixels from {SMALLEST} to {LARGEST}")
-    if epochs is not None and not (is_whole(epochs) and epochs >= 0):
-        raise SettingError(f"epochs is {epochs!r}; give a whole number from 1 on, or 0 to train nothing")
-    if not (is_whole(seed) and seed >= 0):
-        raise SettingError(f"seed is {seed!r}; give a whole number from 0 on")
-    if false_alarm_rate is not None:
-        check_rate(false_alarm_rate)
-    if budget is None and epochs is None:
-        budget = DEFAULT_BUDGET
-    if isinstance(budget, str):
-        budget = budget_seconds(budget)
-    if budget is not None and not 0 < budget < math.inf:
-        raise SettingError(f"budget is {budget!r}; give seconds above 0, or a text such as 5m")
-    return Options(
-        method=method,
-        settings=built,
-        seed=int(seed),
-        budget=None if budget is None else float(budget),
-        epochs=None if epochs is None else int(epochs),
-        size="auto" if size == "auto" else int(size),
-        false_alarm_rate=false_alarm_rate,
-        device=choose_device(device),
-    )
-
-
-class CardOptions(TypedDict):
-    """The options that a model card has: with them a fit can be repeated on any device."""
-
-    settings: Mapping[str, object]
-    seed: int
-    budget: float | None
-    epochs: int | None
-    size: int
-    false_alarm_rate: float | None
-
-
-def options_of(card: Card) -> CardOptions:
-    training, calibration = card["training"], card["calibration"]
-    return {
-        "settings": card["settings"],
-        "seed": training["seed"],
-        "budget": training["budget"],
-        "epochs": training["epochs"],
-        "size": card["preprocessing"]["size"],
-        "false_alarm_rate": cast(float, calibration["rate"]) if calibration else None,
-    }
 
 
 def fit(
@@ -147,7 +65,7 @@ def fit(
     reference = loop.finish(method, encoded.subset(training), options.seed)
     calibration, outliers = None, list[Outlier]()
     if options.false_alarm_rate is not None:
-        scores = inference.scores(method, reference, encoded.subset(calibrating))
+        scores = inference.scores(method, reference, encoded.subset(calibrating, "calibrating"))
         calibration = Calibration(scores, options.false_alarm_rate)
         if method.scores_quickly:
             outliers = find_outliers(method, normal, encoded, options.seed)

@@ -16,9 +16,9 @@ from normscope.errors import ModelFileError, NormscopeError, SettingError
 from normscope.images import store
 from normscope.images.folder import printable
 from normscope.images.store import Store
-from normscope.methods import find, settings_of
-from normscope.settings import JSON, build, check_counts
-from normscope.training.device import choose_device
+from normscope.methods import find
+from normscope.options import options_of
+from normscope.settings import JSON
 from normscope.training.method import Method, Reference, part
 from normscope.training.randomness import seeded
 
@@ -103,24 +103,19 @@ def load(path: str | Path, *, device: str = "auto") -> Model:
     """The model in a file. Nothing in the file is executed, and a file that was changed is refused."""
     tensors, card, _ = artifact.load(path)
     try:
-        return from_parts(tensors, cast(Card, card), choose_device(device))
+        return from_parts(tensors, cast(Card, card), device)
     except (KeyError, TypeError, AttributeError, RuntimeError, NormscopeError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelFileError(f"{path} does not hold a model of this version ({reason}); fit it again") from error
 
 
-def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: torch.device) -> Model:
-    method = untrained(card)
-    method.load_state_dict(part(tensors, "weights"))
-    method.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    reference = {name: value.to(device) for name, value in part(tensors, "reference").items()}
-    calibration = Calibration.unpack(tensors, card["calibration"]) if card["calibration"] else None
-    return Model(method.eval(), reference, calibration, card, device)
-
-
-def untrained(card: Card) -> Method:
-    settings = build(settings_of(card["method"]), card["settings"])
-    check_counts(settings)
+def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: str) -> Model:
+    options = options_of(card, device)
     size = card["preprocessing"]["size"]
     with seeded(0):  # weights are drawn, only to be replaced; not from the caller's generator
-        return find(card["method"])(settings, (3, size, size))
+        method = find(options.method)(options.settings, (3, size, size))
+    method.load_state_dict(part(tensors, "weights"))
+    method.to(options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    reference = {name: value.to(options.device) for name, value in part(tensors, "reference").items()}
+    calibration = Calibration.unpack(tensors, card["calibration"]) if card["calibration"] else None
+    return Model(method.eval(), reference, calibration, card, options.device)

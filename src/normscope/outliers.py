@@ -27,8 +27,9 @@ def find_outliers(method: Method, normal: Store, images: Encoded, seed: int) -> 
     """Two-fold: each half is scored by a reference fitted to the other half."""
     scores = np.empty(len(normal))
     for half in (0, 1):
-        reference = loop.finish(method, images.subset(np.arange(1 - half, len(normal), 2)), seed)
-        scores[half::2] = inference.scores(method, reference, images.subset(np.arange(half, len(normal), 2)))
+        own, other = (np.arange(start, len(normal), 2) for start in (half, 1 - half))
+        reference = loop.finish(method, images.subset(other), seed)
+        scores[half::2] = inference.scores(method, reference, images.subset(own, "looking for outliers"))
     paths = normal.paths or [None] * len(normal)
     return [Outlier(int(index), paths[index], float(scores[index])) for index in above_the_fence(scores)]
 

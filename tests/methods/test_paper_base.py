@@ -3,11 +3,11 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from normscope.methods.base import Base, Settings
 
 from normscope import Detector
 from normscope.errors import TrainingError
 from normscope.methods import base
-from normscope.methods.base import Base, Settings
 from normscope.networks.amdim import PRESETS
 from normscope.objective import entropy, information
 from normscope.objective.entropy import gaussian_sum, l2, laplace, laplace_sum

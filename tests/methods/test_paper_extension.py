@@ -2,9 +2,9 @@ from copy import deepcopy
 
 import pytest
 import torch
+from normscope.methods.extension import Extension, Settings
 
 from normscope.methods import extension
-from normscope.methods.extension import Extension, Settings
 from normscope.networks.amdim import PRESETS
 from normscope.objective import entropy, information
 from normscope.objective.entropy import l2, laplace, laplace_sum

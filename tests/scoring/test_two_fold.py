@@ -1,7 +1,7 @@
 import pytest
 import torch
-
 from normscope.scoring.held_out import held_out
+
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 
 

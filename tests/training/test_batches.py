@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from normscope.errors import SettingError
-from normscope.training.batches import InOrder, drawn, shuffled, steps_per_epoch, to_float
-from normscope.training.randomness import seeded
+from normscope.training.batches import drawn, shuffled, steps_per_epoch, to_float
 
 CPU = torch.device("cpu")
 
@@ -65,23 +64,10 @@ def test_pixels_become_floats_from_minus_one_to_one():
     assert x.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_in_order_yields_every_image_once_and_can_be_gone_through_again():
-    pixels = np.arange(5, dtype=np.uint8)[:, None, None, None].repeat(3, 1) * 51
-    images = InOrder(pixels, 2, CPU)
-    assert [len(batch) for batch in images] == [2, 2, 1]
-    for _ in range(2):
-        assert torch.cat(list(images))[:, 0, 0, 0].tolist() == pytest.approx([-1, -0.6, -0.2, 0.2, 0.6])
-
-
-def test_drawn_rows_are_as_many_as_wanted_in_order_and_every_one_as_likely():
-    batches = [torch.arange(start, start + 10) for start in range(0, 50, 10)]
-    assert drawn(batches, 50).tolist() == list(range(50))
-    counts = torch.zeros(50)
-    with seeded(0):
-        for _ in range(400):
-            rows = drawn(batches, 20)
-            assert rows.tolist() == sorted(set(rows.tolist()))
-            assert len(rows) == 20
-            counts[rows] += 1
-    # 400 draws of 20 in 50: 160 of each, with a standard deviation of 9.8.
-    assert (counts - 160).abs().max() < 4.5 * 9.8
+def test_labelled_anomalies_are_drawn_without_replacement_at_least_one():
+    known, normal = torch.arange(20.0).view(20, 1, 1, 1), torch.zeros(8, 1, 1, 1)
+    few = drawn(known, normal, 0.25).flatten().tolist()
+    assert len(few) == len(set(few)) == 2
+    assert len(drawn(known, normal, 0.01)) == 1
+    assert len(drawn(known[:1], normal, 0.25)) == 1
+    assert drawn(None, normal, 0.25).shape == (0, 1, 1, 1)

@@ -1,5 +1,5 @@
 import signal
-from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,22 +10,23 @@ from torch import nn
 from normscope.errors import SettingError, TrainingError
 from normscope.training import checkpoint, loop
 from normscope.training.budget import MEASURED, RESERVED, WARM_UP
-from normscope.training.loop import Plan, fit
-from normscope.training.method import Method, Phase
+from normscope.training.encoded import Encoded
+from normscope.training.loop import Plan, train
+from normscope.training.method import Method
+from normscope.training.method import Phase as PlannedPhase
+from normscope.training.observer import Observer
 
+Phase = partial(PlannedPhase, batch_size=4)
 PIXELS = np.random.default_rng(0).integers(0, 256, (10, 3, 4, 4), dtype=np.uint8)
-
-
-@dataclass(frozen=True)
-class Settings:
-    batch_size: int = 4
 
 
 class Weight(Method):
     """One weight that takes a noisy step of gradient descent, and notes what it was given."""
 
-    def __init__(self, *phases, during=lambda step: None, settings=None):
-        super().__init__(settings or Settings(), (3, 4, 4))
+    takes_anomalies = True
+
+    def __init__(self, *phases, during=lambda step: None):
+        super().__init__(None, (3, 4, 4))
         self.weight = nn.Parameter(torch.zeros(()))
         self.planned, self.during = phases or (Phase("train", 3),), during
         self.calls, self.asked, self.finished = [], [], []
@@ -37,11 +38,19 @@ class Weight(Method):
         self.asked.append(phase)
         return {phase: torch.optim.SGD([self.weight], 0.1)}
 
-    def step(self, images, optimizers, progress):
+    def step(self, batch, optimizers, progress):
+        images = batch.normal
         ((name, optimizer),) = optimizers.items()
         rate = optimizer.param_groups[0]["lr"]
         self.calls.append(
-            SimpleNamespace(phase=name, progress=progress, rate=rate, images=images, training=self.training)
+            SimpleNamespace(
+                phase=name,
+                progress=progress,
+                rate=rate,
+                images=images,
+                anomalous=batch.anomalous,
+                training=self.training,
+            )
         )
         special = self.during(len(self.calls))
         optimizer.zero_grad()
@@ -53,6 +62,7 @@ class Weight(Method):
     def finish(self, batches):
         self.finished.append((self.weight.item(), self.training, torch.is_grad_enabled(), torch.rand(()).item()))
         assert sum(map(len, batches)) == len(PIXELS)
+        return {"weight": self.weight.detach().clone()}
 
 
 class Clock:
@@ -71,10 +81,26 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
+class Seen(Observer):
+    """Keeps what it is told of steps."""
+
+    def __init__(self, every=0, epoch=lambda *arguments: None):
+        self.every, self.steps, self.epoch = every, [], epoch
+
+    def step(self, progress):
+        self.steps.append(progress)
+
+
+def fit(method, pixels, plan, observer=None, anomalies=None):
+    outcome = train(method, pixels, plan, observer or Observer(), anomalies)
+    loop.finish(method, Encoded(method, pixels, plan.device, 4), plan.seed)
+    return outcome
+
+
 def run(method, plan=None, pixels=PIXELS):
-    seen = []
-    outcome = fit(method, pixels, plan or Plan(), seen.append)
-    return outcome, seen
+    seen = Seen()
+    outcome = fit(method, pixels, plan or Plan(), seen)
+    return outcome, seen.steps
 
 
 def test_phases_run_in_order_each_with_its_own_optimisers():
@@ -141,11 +167,28 @@ def test_few_images_are_trained_for_the_least_steps_however_many_epochs_these_ar
     assert run(Weight(Phase("train", 3, least_steps=5)))[0].steps == 6
 
 
-@pytest.mark.parametrize(("phase", "settings"), [(Phase("train", 0), Settings()), (Phase("train", 3), Settings(0))])
-@pytest.mark.parametrize("budget", [None, 1.0])
-def test_settings_that_leave_nothing_to_train_are_refused(phase, settings, budget):
+@pytest.mark.parametrize("phase", [Phase("train", 0), Phase("train", 3, batch_size=0)])
+def test_settings_that_leave_nothing_to_train_are_refused(phase):
     with pytest.raises(SettingError, match=r"(has 0 epochs|batch_size is 0); give 1 or more"):
-        run(Weight(phase, settings=settings), Plan(budget=budget))
+        run(Weight(phase))
+
+
+def test_no_epochs_train_nothing_and_finish_all_the_same():
+    method = Weight()
+    outcome, seen = run(method, Plan(epochs=0))
+    assert (outcome, seen, method.calls, len(method.finished)) == (("ok", 0), [], [], 1)
+
+
+def test_labelled_anomalies_are_drawn_for_every_step():
+    known = torch.arange(5.0).view(5, 1, 1, 1).expand(5, 3, 4, 4)
+    method = Weight()
+    fit(method, PIXELS, Plan(), anomalies=known)
+    drawn = [call.anomalous[:, 0, 0, 0].tolist() for call in method.calls]
+    assert {len(one) for one in drawn} == {1}  # a quarter of a batch of four
+    assert len({one[0] for one in drawn}) > 1
+    alone = Weight()
+    fit(alone, PIXELS, Plan())
+    assert all(call.anomalous.shape == (0, 3, 4, 4) for call in alone.calls)
 
 
 def spending(clock, cost, *phases):
@@ -293,29 +336,42 @@ def test_nothing_is_written_without_a_checkpoint(tmp_path, monkeypatch):
     run(Weight())
 
 
-def test_looking_shows_the_method_as_if_training_had_ended_and_changes_nothing():
-    alone, watched = Weight(Phase("train", 6)), Weight(Phase("train", 6))
-    seen = []
+def test_an_observer_sees_the_method_as_if_training_had_ended_and_changes_nothing():
+    alone, watched, seen = Weight(Phase("train", 6)), Weight(Phase("train", 6)), []
 
-    def show(method, progress):
+    def epoch(progress, method, reference):
         torch.rand(3)
         assert not method.training
-        assert len(method.finished) == 1
-        seen.append((progress.epoch, progress.step, method.weight.item()))
-        with torch.no_grad():
-            method.weight.zero_()  # whatever is done to what is shown stays there
+        seen.append((progress.epoch, progress.step, reference["weight"].item()))
 
     fit(alone, PIXELS, Plan())
-    fit(watched, PIXELS, Plan(), look=loop.Look(2, show))
+    fit(watched, PIXELS, Plan(), Seen(2, epoch))
     assert [(epoch, step) for epoch, step, _ in seen] == [(2, 4), (4, 8), (6, 12)]
     assert watched.weight.item() == alone.weight.item() == seen[-1][2]
-    assert watched.finished == alone.finished
+    assert watched.finished[-1] == alone.finished[-1]
+    assert all(call.training for call in watched.calls)
 
 
-def test_the_time_of_looking_is_not_the_budgets(clock):
+def test_the_time_of_an_observer_is_not_the_budgets(clock):
     def method():
         return Weight(Phase("train", 1000), during=lambda step: clock.spend(1.0))
 
     plan = Plan(budget=100.0)
     alone = fit(method(), PIXELS, plan)
-    assert fit(method(), PIXELS, plan, look=loop.Look(1, lambda *_: clock.spend(50.0))) == alone
+    assert fit(method(), PIXELS, plan, Seen(1, lambda *_: clock.spend(50.0))) == alone
+
+
+class Half(Weight):
+    most_references = 4
+
+    def finish(self, batches):
+        return {"rows": torch.cat(list(batches)).flatten(1)}
+
+
+def test_finish_is_given_at_most_as_many_references_as_it_wants():
+    method = Half()
+    rows = loop.finish(method, Encoded(method, PIXELS, torch.device("cpu"), 3), seed=0)["rows"]
+    every = torch.from_numpy(PIXELS).flatten(1).float() / 127.5 - 1
+    places = [int((every == row).all(1).nonzero()) for row in rows]
+    assert len(places) == 4
+    assert places == sorted(set(places))

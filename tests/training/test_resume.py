@@ -1,5 +1,5 @@
 import signal
-from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 
@@ -11,27 +11,36 @@ from torch import nn
 from normscope.errors import CheckpointError
 from normscope.objective.entropy import laplace
 from normscope.objective.information import donsker_varadhan
+from normscope.objective.trade_off import TradeOff
 from normscope.training import checkpoint, loop
-from normscope.training.loop import Plan, fit
-from normscope.training.method import Method, Phase
+from normscope.training.loop import Plan
+from normscope.training.method import Method
+from normscope.training.method import Phase as PlannedPhase
+from normscope.training.observer import Observer
 from normscope.training.randomness import seeded
 from normscope.training.steps import update
-from normscope.training.trade_off import TradeOff
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (14, 3, 6, 6), dtype=np.uint8)
 STEPS = 6 + 9  # three batches an epoch, two epochs and then three
 
 
-@dataclass(frozen=True)
-class Settings:
-    batch_size: int = 4
+Phase = partial(PlannedPhase, batch_size=4)
+
+
+class Seen(Observer):
+    def __init__(self, told):
+        self.step = told
+
+
+def fit(method, pixels, plan, told=lambda progress: None):
+    return loop.train(method, pixels, plan, Seen(told))
 
 
 class Toy(Method):
     """All that a method may keep: weights in two layouts, batch norm, momentum, two optimisers, a moving average."""
 
     def __init__(self, stop_at=None, stop=lambda: signal.raise_signal(signal.SIGINT)):
-        super().__init__(Settings(), (3, 6, 6))
+        super().__init__(None, (3, 6, 6))
         self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2), nn.Conv2d(4, 4, 3))
         self.head = nn.Linear(16, 3)
         self.trade_off = TradeOff(donsker_varadhan, "auto", ramp=0.5)
@@ -39,8 +48,8 @@ class Toy(Method):
 
     def phases(self):
         return [
-            Phase("pretrain", 2, lambda progress: 1 - progress),
-            Phase("train", 3, lambda progress: 1 - progress**2),
+            Phase("pretrain", 2, rate=lambda progress: 1 - progress),
+            Phase("train", 3, rate=lambda progress: 1 - progress**2),
         ]
 
     def optimizers(self, phase):
@@ -51,7 +60,8 @@ class Toy(Method):
             "head": torch.optim.RMSprop(self.head.parameters(), 0.01),
         }
 
-    def step(self, images, optimizers, progress):
+    def step(self, batch, optimizers, progress):
+        images = batch.normal
         if next(self.steps) == self.stop_at:
             self.stop()
         z = self.head(self.body(images + 0.1 * torch.randn(images.shape)).flatten(1))
@@ -117,7 +127,7 @@ def test_a_run_cut_off_in_the_middle_of_every_step_goes_on_to_the_same_bits(tmp_
     path = tmp_path / "checkpoint"
     ticks = count(0.0, 10.0)  # time flies, so that every step is saved
     monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
-    monkeypatch.setattr(loop.Keeper, "if_due", loop.Keeper.now)
+    monkeypatch.setattr(loop.Run, "save_if_due", loop.Run.save)
     for _ in range(STEPS - 1):
         with pytest.raises(CutOffError):
             fit(new(stop_at=2, stop=cut_off), PIXELS, Plan(seed=3, checkpoint=path, resume=True))

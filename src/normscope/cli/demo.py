@@ -37,7 +37,8 @@ def demo(
 
         import_all()
         from normscope.evaluation.metrics import auroc
-        from normscope.fitting import checked, fit
+        from normscope.fitting import fit
+        from normscope.options import checked
 
         with bars() as observer:
             fitted = fit(out / "good", checked(budget=budget, false_alarm_rate=0.05), observer=observer)

@@ -10,7 +10,8 @@ from normscope.cli.progress import bars
 from normscope.errors import SettingError
 
 if TYPE_CHECKING:
-    from normscope.fitting import Fitted, Options
+    from normscope.fitting import Fitted
+    from normscope.options import Options
 
 FEW_STEPS = 100
 SHOWN = 10  # outliers
@@ -47,8 +48,8 @@ def fit(
     with one_line_errors(debug):
         check_writable(model)
         import_all()
-        from normscope.fitting import checked
         from normscope.methods import settings_of
+        from normscope.options import checked
         from normscope.settings import parse, to_json
         from normscope.training.checkpoint import remove
 

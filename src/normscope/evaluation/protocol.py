@@ -18,9 +18,10 @@ from normscope.evaluation.curve import Curve, part
 from normscope.evaluation.heat import heat_metrics
 from normscope.evaluation.intervals import intervals
 from normscope.evaluation.metrics import auprc, auroc, fpr95
-from normscope.fitting import checked, fit
+from normscope.fitting import fit
 from normscope.intake import read
 from normscope.model import Model
+from normscope.options import checked
 from normscope.settings import JSON
 
 

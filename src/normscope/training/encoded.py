@@ -56,9 +56,10 @@ class Encoded:
             yield self.encoded(every[start : start + self.batch_size])
             self.observer.images(self.doing, min(start + self.batch_size, n), n)
 
-    def subset(self, indices: npt.NDArray[np.intp]) -> "Encoded":
+    def subset(self, indices: npt.NDArray[np.intp], doing: str | None = None) -> "Encoded":
         """These of the images, in this order."""
-        return replace(self, indices=indices if self.indices is None else self.indices[indices])
+        chosen = indices if self.indices is None else self.indices[indices]
+        return replace(self, indices=chosen, doing=doing or self.doing)
 
     def encoded(self, chosen: npt.NDArray[np.intp]) -> Tensor:
         if type(self.method).encode is Method.encode:

@@ -1,0 +1,74 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from normscope.training.encoded import Cache, Encoded
+from normscope.training.method import Method
+from normscope.training.observer import Observer
+
+CPU = torch.device("cpu")
+PIXELS = np.arange(5, dtype=np.uint8)[:, None, None, None].repeat(3, 1) * 51
+FLOATS = pytest.approx([-1, -0.6, -0.2, 0.2, 0.6])
+
+
+class Doubling(Method):
+    """Its `encode` notes how many images it was given."""
+
+    def __init__(self):
+        super().__init__(None, (3, 1, 1))
+        self.given = []
+
+    def encode(self, images):
+        self.given.append(len(images))
+        return 2 * images[:, 0, 0]
+
+
+def plain(**kwargs):
+    return Encoded(Method(None, (3, 1, 1)), PIXELS, CPU, 2, **kwargs)
+
+
+def test_every_image_comes_once_in_order_and_again():
+    assert [len(batch) for batch in plain()] == [2, 2, 1]
+    images = plain()
+    for _ in range(2):
+        assert torch.cat(list(images))[:, 0, 0, 0].tolist() == FLOATS
+
+
+def test_a_subset_has_its_own_order_and_a_subset_of_it_too():
+    chosen = plain().subset(np.array([4, 0, 2]))
+    assert torch.cat(list(chosen))[:, 0, 0, 0].tolist() == pytest.approx([0.6, -1, -0.2])
+    assert torch.cat(list(chosen.subset(np.array([2, 0]))))[:, 0, 0, 0].tolist() == pytest.approx([-0.2, 0.6])
+    assert len(chosen) == 3
+
+
+def test_an_observer_is_told_what_is_done_to_how_many():
+    told = []
+
+    class Told(Observer):
+        def images(self, doing, done, of):
+            told.append((doing, done, of))
+
+    list(replace(plain(), doing="counting", observer=Told()))
+    assert told == [("counting", done, 5) for done in (0, 2, 4, 5)]
+
+
+def test_no_image_goes_through_an_encoder_twice():
+    method = Doubling()
+    images = Encoded(method, PIXELS, CPU, 2)
+    first = torch.cat(list(images.subset(np.array([0, 2, 4]))))
+    assert method.given == [2, 1]
+    again = torch.cat(list(images))
+    assert method.given == [2, 1, 1, 1]
+    assert again[[0, 2, 4]].tolist() == first.tolist()
+    assert again[:, 0].tolist() == pytest.approx([-2, -1.2, -0.4, 0.4, 1.2])
+    assert sum(method.given) == len(PIXELS)
+
+
+def test_what_does_not_fit_into_the_cache_is_encoded_again():
+    method = Doubling()
+    images = Encoded(method, PIXELS, CPU, 5, cache=Cache(left=2 * 4))
+    expected = torch.cat(list(images))
+    assert torch.cat(list(images)).tolist() == expected.tolist()
+    assert method.given == [5, 3]
