@@ -16,7 +16,7 @@ FLOORS = [
     {"networks", "views", "images", "datasets"},
     {"training"},
     {"methods", "scoring"},
-    {"detector", "intake", "card", "calibration", "suspects", "inference", "artifact"},
+    {"detector", "fitting", "model", "options", "intake", "card", "calibration", "outliers", "inference", "artifact"},
     {"evaluation"},
     {"cli", "server", "report", "cluster", "sklearn", "normscope", "__main__"},
 ]

@@ -71,7 +71,7 @@ class Detector:
         the fit; `checkpoint` and `resume` are those of `fitting.fit`.
         """
         self._model, self.outliers = None, []
-        self._model, self.outliers = fitting.fit(
+        self._model, self.outliers, _ = fitting.fit(
             images,
             self.options,
             anomalies=anomalies,

@@ -33,5 +33,9 @@ class TrainingError(NormscopeError):
     """Training met a value that is not finite, or ended in a collapse."""
 
 
+class CollapseError(TrainingError):
+    """Training ended in a collapse: all images have the same code, or codes that say nothing of them."""
+
+
 class NotFittedError(NormscopeError):
     """A detector was asked for a score before `fit`."""

@@ -11,8 +11,8 @@ import torch
 from normscope import __version__, inference
 from normscope.calibration import Calibration, held_out
 from normscope.card import data_of, make_card, training_of
-from normscope.errors import SettingError, TrainingError
-from normscope.images.store import Store
+from normscope.errors import CollapseError, SettingError, TrainingError
+from normscope.images.store import Store, Unreadable
 from normscope.intake import Images, check_worth_learning, gather
 from normscope.methods import find, method_names
 from normscope.model import Model
@@ -30,10 +30,11 @@ INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the cal
 
 
 class Fitted(NamedTuple):
-    """A model, and those of its training images that may not be normal."""
+    """A model, those of its training images that may not be normal, and the files that were left out."""
 
     model: Model
     outliers: list[Outlier]
+    left_out: list[Unreadable]
 
 
 def fit(
@@ -53,7 +54,7 @@ def fit(
     """
     began, observer = time.perf_counter(), observer or Observer()
     largest_auto = find(options.method).largest_auto
-    normal, skipped = gather(images, options.size, partial(observer.images, "reading"), largest_auto)
+    normal, left_out = gather(images, options.size, partial(observer.images, "reading"), largest_auto)
     check_worth_learning(normal)
     known = gather_anomalies(anomalies, options.method, normal.size)
     training, calibrating = split(len(normal), options)
@@ -69,12 +70,12 @@ def fit(
         calibration = Calibration(scores, options.false_alarm_rate)
         if method.scores_quickly:
             outliers = find_outliers(method, normal, encoded, options.seed)
-    data = data_of(normal, train_images, known, len(skipped))
+    data = data_of(normal, train_images, known, len(left_out))
     seconds = time.perf_counter() - began
     card = make_card(
         options.method, options.settings, calibration, normal.size, data, training_of(plan, outcome, seconds)
     )
-    return Fitted(Model(method.eval(), reference, calibration, card, options.device), outliers)
+    return Fitted(Model(method.eval(), reference, calibration, card, options.device), outliers, left_out)
 
 
 def split(n: int, options: Options) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +113,7 @@ def train(
         known = to_float(anomalies[:], plan.device) if anomalies else None
         outcome = loop.train(method, pixels, plan, observer, known)
         if outcome.health != "ok" and not allow_collapse:
-            raise TrainingError(f"{outcome.health}; or allow a collapse, to keep the model as it is")
+            raise CollapseError(f"{outcome.health}; or allow a collapse, to keep the model as it is")
     except TrainingError:
         if plan.checkpoint:
             checkpoints.remove(plan.checkpoint)

@@ -67,7 +67,7 @@ def test_a_budget_too_short_to_learn_is_said(run, good, out):
 def test_an_existing_model_is_replaced(run, good, out):
     (out / "m").write_text("what was there")
     assert run("fit", good, "-o", out / "m", "--method", "knn").code == 0
-    assert load(out / "m").name == "knn"
+    assert load(out / "m").card["method"] == "knn"
     assert leftovers(out) == ["m"]
 
 
@@ -75,9 +75,26 @@ def test_broken_files_among_good_ones_are_a_note(run, images, tmp_path, out):
     folder = images(tmp_path / "some", 10)
     (folder / "cut.png").write_bytes((folder / "000.png").read_bytes()[:50])
     code, printed, err = run("fit", folder, "-o", out / "m", "--method", "knn", "--json")
-    assert code == 0
+    assert code == 3
     assert json.loads(printed)["skipped"] == 1
     assert f"note: 1 file skipped; `normscope doctor {folder}` says why" in err.splitlines()
+
+
+def test_files_that_are_no_images_are_no_failure(run, images, tmp_path, out):
+    folder = images(tmp_path / "some", 10)
+    (folder / "notes.txt").write_text("no image")
+    assert run("fit", folder, "-o", out / "m", "--method", "knn").code == 0
+
+
+def test_an_encoder_chooses_the_method_and_contradicts_any_other(refused, good, out):
+    line = refused("fit", good, "-o", out / "m", "--method", "surprisal", "--encoder", "efficientnet-lite0")
+    assert "the method surprisal has no pretrained encoder; leave out --method or --encoder" in line
+
+
+def test_no_epochs_are_the_untrained_control(run, good, out):
+    code, _, _ = run("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "0", "--json")
+    assert code == 0
+    assert load(out / "m").card["training"].items() >= {"epochs": 0, "steps": 0}.items()
 
 
 def test_resume_without_a_checkpoint_says_so(run, good, out):
@@ -171,7 +188,7 @@ def test_a_folder_that_cannot_be_learnt_from(refused, tmp_path, out, make, messa
         (["--budget", "soon"], "'soon' is not a budget; write for instance 90s"),
         (["--budget", "0"], "'0' is not a budget"),
         (["--budget", "-5s"], "'-5s' is not a budget"),
-        (["--epochs", "0"], "epochs is 0"),
+        (["--epochs", "-1"], "epochs is -1"),
         (["--size", "27"], "size is 27; give auto or a number of pixels from 28 to 256"),
         (["--size", "10000"], "size is 10000"),
         (["--size", "large"], "size is 'large'; give auto"),
@@ -235,11 +252,11 @@ def test_training_is_not_lost_when_the_model_cannot_be_written(run, good, out, m
     assert leftovers(out) == ["m"]
 
 
-def test_strangers_among_the_normal_images_are_named(run, images, tmp_path, out):
+def test_outliers_among_the_normal_images_are_named(run, images, tmp_path, out):
     folder = images(tmp_path / "good", 40)
     Image.new("RGB", (32, 32), "red").save(folder / "red.png")
     code, printed, err = run("fit", folder, "-o", out / "m", "--method", "pca", "--json")
     assert code == 0
-    assert json.loads(printed)["suspects"] == [str(folder / "red.png")]
+    assert json.loads(printed)["outliers"] == [str(folder / "red.png")]
     assert "1 image may not be normal" in err
     assert "red.png" in err.splitlines()[-1]

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from normscope.training.interrupt import SIGNALS, deferred
+from normscope.training.interrupt import SIGNALS, Terminated, deferred
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +74,12 @@ def test_off_the_main_thread_nothing_is_touched():
     thread.start()
     thread.join()
     assert found == [(False, before)]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_what_is_raised_tells_the_signals_apart(number, kind):
+    with deferred() as stop:
+        signal.raise_signal(number)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        stop.raise_if_requested()
+    assert type(raised.value) is kind

@@ -5,9 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from normscope.cli.output import Debug, Json, check_writable, import_all, one_line_errors, plural, print_json, say
+from normscope.cli.output import (
+    SOME_UNREADABLE,
+    Debug,
+    Json,
+    check_writable,
+    import_all,
+    one_line_errors,
+    plural,
+    print_json,
+    say,
+)
 from normscope.cli.progress import bars
-from normscope.errors import SettingError
+from normscope.errors import CollapseError, SettingError, TrainingError
 
 if TYPE_CHECKING:
     from normscope.fitting import Fitted
@@ -48,6 +58,7 @@ def fit(
     with one_line_errors(debug):
         check_writable(model)
         import_all()
+        from normscope.intake import passed_over
         from normscope.methods import settings_of
         from normscope.options import checked
         from normscope.settings import parse, to_json
@@ -74,6 +85,8 @@ def fit(
             print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
             print(f"scores above {result['threshold']:.4g} are anomalous: {promise(fitted)}")
             print(f"wrote {model}")
+        if any(not passed_over(one.reason) for one in fitted.left_out):
+            raise typer.Exit(SOME_UNREADABLE)
 
 
 def chosen_method(method: str | None, encoder: str | None, assignments: list[str]) -> tuple[str, list[str]]:
@@ -107,6 +120,8 @@ def learn(
                 resume=resume,
                 observer=observer,
             )
+    except CollapseError as error:
+        raise TrainingError(f"{error} (--allow-collapse)") from None
     except KeyboardInterrupt:
         if exists(checkpoint):
             say("the state of training is saved; the same command with --resume goes on from it")
@@ -117,7 +132,7 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
     """What the user should know of a model; what is doubtful about it is said at once."""
     from normscope.images.folder import printable
 
-    model, outliers = fitted
+    model, outliers, _ = fitted
     assert model.calibration is not None
     data, training = model.card["data"], model.card["training"]
     if model.calibration.note:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,17 +14,20 @@ from typing import Annotated
 import typer
 
 from normscope.errors import NormscopeError
+from normscope.training.interrupt import Terminated, deferred, interrupt
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
-READER_GONE, WRONG_USE, SOME_UNREADABLE, INTERRUPTED = 1, 2, 3, 130
+READER_GONE, WRONG_USE, SOME_UNREADABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 
 
 @contextmanager
 def one_line_errors(debug: bool) -> Iterator[None]:
-    """An error is one red line and exit code 2; Ctrl-C is exit code 130."""
+    """An error is one red line and exit code 2; Ctrl-C is exit code 130, SIGTERM 143."""
     try:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, interrupt)
         yield
         sys.stdout.flush()  # a reader who has gone is noticed here, not when Python ends
     except typer.Exit:
@@ -30,9 +35,9 @@ def one_line_errors(debug: bool) -> Iterator[None]:
     except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(READER_GONE) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         say("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from None
     except Exception as error:
         if debug:
             traceback.print_exc()
@@ -42,12 +47,9 @@ def one_line_errors(debug: bool) -> Iterator[None]:
 
 def import_all() -> None:
     """What takes seconds to import, with Ctrl-C held back until it is there: inside an import it may be swallowed."""
-    from normscope.training.interrupt import deferred
-
     with deferred() as stop:
         import normscope.fitting  # noqa: F401
-    if stop.requested:
-        raise KeyboardInterrupt
+    stop.raise_if_requested()
 
 
 def explanation(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM wait for the end of the step, so that what is saved is whole."""
+"""Ctrl-C and SIGTERM: both end a command in an orderly way, and wait where half a step would be lost."""
 
 import signal
 import threading
@@ -9,15 +9,33 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stop:
-    """Whether somebody asked to stop."""
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as an exception like that of Ctrl-C."""
 
-    requested = False
+
+def interrupt(number: int, frame: FrameType | None = None) -> None:
+    """A signal handler: raises what stands for the signal."""
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+class Stop:
+    """Whether somebody asked to stop, and by which signal."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        return self.number is not None
+
+    def raise_if_requested(self) -> None:
+        if self.number is not None:
+            interrupt(self.number)
 
 
 @contextmanager
 def deferred() -> Iterator[Stop]:
-    """Inside, the first signal only sets `requested`; a second Ctrl-C interrupts at once. Nothing off the main thread,
+    """Inside, the first signal only sets `requested`; a second one interrupts at once. Nothing off the main thread,
     where Python delivers no signals."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -26,8 +44,8 @@ def deferred() -> Iterator[Stop]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         if stop.requested:
-            raise KeyboardInterrupt
-        stop.requested = True
+            interrupt(number)
+        stop.number = number
 
     before = {number: signal.signal(number, ask) for number in SIGNALS}
     try:

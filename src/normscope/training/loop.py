@@ -86,12 +86,10 @@ def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomal
             while not run.phase_done():
                 run.step()
                 if stop.requested:
-                    run.save()
-                    raise KeyboardInterrupt
+                    break
                 run.save_if_due()
             run.save()
-        if stop.requested:  # after the last step, too late for it to notice
-            raise KeyboardInterrupt
+            stop.raise_if_requested()
     return Outcome(run.health.verdict(method.collapse_shows_in), run.place.before + run.place.step)
 
 
