@@ -3,7 +3,6 @@
 Changes that are settings are measured too, so that one table has them all. AUROC on all test images of the class.
 """
 
-import copy
 import itertools
 import time
 
@@ -11,18 +10,28 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.optim import AdamW
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from normscope import datasets
+from normscope import datasets, inference
 from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, panels, save, title
 from normscope.evaluation.metrics import auroc
 from normscope.intake import gather
-from normscope.methods.surprisal import Settings, Surprisal, told
-from normscope.objective.critics import cosine
+from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified
+from normscope.networks.resnet import layout
+from normscope.objective.critics import contrast, cosine
+from normscope.objective.trade_off import TradeOff
 from normscope.settings import build, to_json
 from normscope.training import loop
-from normscope.training.batches import InOrder
+from normscope.training.device import full_precision
+from normscope.training.muon import Muon
+from normscope.training.observer import Observer
 from normscope.training.randomness import seeded
+from normscope.training.steps import spread, update
+from normscope.views.augment import random_view
+from normscope.views.shifts import rotations
+
+TEMPERATURE, CODE = 0.5, 128  # of the contrast between two views
 
 
 class AdamWAlone(Surprisal):
@@ -31,10 +40,10 @@ class AdamWAlone(Surprisal):
 
 
 class WholeImageAlone(Surprisal):
-    """The head is not asked of locations."""
+    """The head does not classify locations."""
 
-    def answers(self, z, local, answer):
-        return [told(self.head(z), answer)]
+    def critics(self, z, local, label):
+        return [classified(self.head(z), label)]
 
 
 class FullSize(Surprisal):
@@ -51,17 +60,21 @@ class Translations(Surprisal):
     def __init__(self, settings, shape):
         super().__init__(settings, shape)
         self.right, self.down = (nn.Linear(self.encoder.dimension, 3) for _ in range(2))
+        self.trade_off = TradeOff(settings.information, settings.beta, settings.beta_ramp, critics=4)
 
-    def turned(self, images):
-        if not self.training:
-            return super().turned(images)
-        turned = super().turned(images)
-        self.moves = torch.randint(3, (2, sum(map(len, turned))))
-        return list(moved(torch.cat(turned), self.moves - 1).split(len(images)))
-
-    def answers(self, z, local, answer):
-        right, down = self.moves
-        return [*super().answers(z, local, answer), told(self.right(z), right), told(self.down(z), down)]
+    def step(self, batch, optimizers, progress):
+        x = torch.cat(rotations(random_view(batch.normal, self.settings)))
+        label = torch.arange(ROTATIONS).repeat_interleave(len(batch.normal))
+        right, down = moves = torch.randint(3, (2, len(x)))
+        features = self.encoder(moved(x, moves - 1).contiguous(memory_format=torch.channels_last))
+        with full_precision(x.device):
+            z, local = features.code.float(), features.local.float()
+            critics = self.critics(z, local, label)
+            critics += [classified(self.right(z), right), classified(self.down(z), down)]
+            loss, record = self.trade_off(critics, self.settings.entropy(z), progress)
+            loss = loss - self.settings.gamma * self.settings.separation(z[label == 0], z[label != 0])
+        update(optimizers.values(), loss)
+        return {**record, "loss": loss, "spread": spread(z)}
 
 
 def moved(images, moves):
@@ -73,15 +86,43 @@ def moved(images, moves):
     return padded[torch.arange(n)[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
-class Unilateral(Surprisal):
+class Contrast(Surprisal):
+    """Two views of each image: I also has what the code of one tells of the other, as in the paper."""
+
+    def __init__(self, settings, shape):
+        super().__init__(settings, shape)
+        d = self.encoder.dimension
+        self.projector = nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, CODE))
+        self.trade_off = TradeOff(settings.information, settings.beta, settings.beta_ramp, critics=3)
+
+    def step(self, batch, optimizers, progress):
+        views = [rotations(random_view(batch.normal, self.settings)) for _ in range(2)]
+        x = torch.cat([rotated for view in views for rotated in view])
+        label = torch.arange(ROTATIONS).repeat_interleave(len(batch.normal)).repeat(2)
+        features = self.encoder(x.contiguous(memory_format=torch.channels_last))
+        with full_precision(x.device):
+            z, local = features.code.float(), features.local.float()
+            critics = self.critics(z, local, label)
+            z = self.projector(z)
+            critics.append(self.contrast(z, label))
+            loss, record = self.trade_off(critics, self.settings.entropy(z), progress)
+            loss = loss - self.settings.gamma * self.settings.separation(z[label == 0], z[label != 0])
+        update(optimizers.values(), loss)
+        return {**record, "loss": loss, "spread": spread(z)}
+
+    def contrast(self, z, label):
+        """The positive of a code is that of the other view in the same rotation."""
+        return contrast(cosine(z, z, TEMPERATURE))
+
+
+class Unilateral(Contrast):
     """All unrotated images are positives of each other, and a rotated image is a class of its own (UniCon-HA)."""
 
-    def views(self, z, answer):
-        scores, n = cosine(z, z, self.settings.temperature), len(z)
-        other_view = torch.arange(n).roll(n // 2)
+    def contrast(self, z, label):
+        scores, n = cosine(z, z, TEMPERATURE), len(z)
         same = torch.zeros(n, n, dtype=torch.bool)
-        same[torch.arange(n), other_view] = True
-        same |= (answer[:, None] == 0) & (answer[None] == 0)
+        same[torch.arange(n), torch.arange(n).roll(n // 2)] = True
+        same |= (label[:, None] == 0) & (label[None] == 0)
         same.fill_diagonal_(False)
         negative = ~same
         negative.fill_diagonal_(False)
@@ -89,38 +130,71 @@ class Unilateral(Surprisal):
         # A row for each positive, and the normal images together weigh as much as they would with one positive each.
         keep = torch.rand(len(anchors)) < 1 / same.sum(1)[anchors]
         anchors, positives = anchors[keep], positives[keep]
-        left_out = scores.masked_fill(~negative, -50.0)  # e⁻⁵⁰ of a negative
-        return [(scores[anchors, positives], left_out[anchors])]
+        return scores[anchors, positives], scores.masked_fill(~negative, -50.0)[anchors]  # e⁻⁵⁰ of a negative
+
+
+class ContrastAlone(Contrast):
+    """Two views, no rotations: neither head nor third term, and a reference for upright images alone."""
+
+    def step(self, batch, optimizers, progress):
+        x = torch.cat([random_view(batch.normal, self.settings) for _ in range(2)])
+        features = self.encoder(x.contiguous(memory_format=torch.channels_last))
+        with full_precision(x.device):
+            z = self.projector(features.code.float())
+            loss, record = self.trade_off([contrast(cosine(z, z, TEMPERATURE))], self.settings.entropy(z), progress)
+        update([optimizers["convolutions"], optimizers["others"]], loss + 0 * self.head.weight.sum())
+        return {**record, "spread": spread(z)}
+
+    def features(self, images):
+        return layout(self.encoder.stages(images))
+
+    def finish(self, batches):
+        return self.fit_reference(torch.cat([self.features(images) for images in batches]))
+
+    def score(self, images, reference):
+        return self.surprisal_under(self.features(images), reference)
 
 
 class Averaged(Surprisal):
     """Scores with a moving average of the weights."""
 
-    def step(self, images, optimizers, progress):
-        record = super().step(images, optimizers, progress)
-        now = self.state_dict()
-        self.average = getattr(self, "average", None) or copy.deepcopy(now)
-        for name, value in now.items():
-            if value.is_floating_point():
-                self.average[name].lerp_(value, 0.01)
+    def __init__(self, settings, shape):
+        super().__init__(settings, shape)
+        networks = nn.ModuleDict({"encoder": self.encoder, "head": self.head})
+        self.average = AveragedModel(networks, multi_avg_fn=get_ema_multi_avg_fn(0.99), use_buffers=False)
+
+    def optimizers(self, phase):
+        mean = set(self.average.parameters())
+        return {
+            "convolutions": Muon([w for w in self.parameters() if w not in mean and w.ndim == 4], 2e-2),
+            "others": AdamW([w for w in self.parameters() if w not in mean and w.ndim < 4], 3e-3, weight_decay=5e-4),
+        }
+
+    def step(self, batch, optimizers, progress):
+        record = super().step(batch, optimizers, progress)
+        self.average.update_parameters(nn.ModuleDict({"encoder": self.encoder, "head": self.head}))
         return record
 
-    def finish(self, batches):
-        self.load_state_dict({**self.state_dict(), **self.average})
-        super().finish(batches)
+    def represent(self, images):
+        kept = self.encoder, self.head
+        self.encoder, self.head = self.average.module["encoder"], self.average.module["head"]
+        try:
+            return super().represent(images)
+        finally:
+            self.encoder, self.head = kept
 
 
 class NormTimesCosine(Surprisal):
     """Scores as CSI does: −norm × largest cosine to a training image's code, mean over rotations."""
 
     def codes(self, images):
-        return torch.stack([self.encoder(turned).code for turned in self.turned(images)], 1)
+        return torch.stack([self.encoder(rotated).code for rotated in rotations(images)], 1)
 
     def finish(self, batches):
-        self.memory = {"codes": torch.cat([self.codes(images) for images in batches])}
+        return {"codes": torch.cat([self.codes(images) for images in batches])}
 
-    def score(self, images):
-        codes, known = self.codes(images), F.normalize(self.memory["codes"], dim=2)
+    def score(self, images, reference):
+        codes, known = self.codes(images), F.normalize(reference["codes"], dim=2)
         nearest = torch.einsum("ntd,mtd->nmt", F.normalize(codes, dim=2), known).amax(1)
         return -(codes.norm(dim=2) * nearest).mean(1)
 
@@ -129,9 +203,9 @@ CHANGES: dict[str, tuple[type[Surprisal], dict[str, object], int]] = {  # class,
     "nothing": (Surprisal, {}, 1),
     "AdamW for convolutions too": (AdamWAlone, {}, 1),
     "head asked of the whole image alone": (WholeImageAlone, {}, 1),
-    "two views and their contrast": (Surprisal, {"contrast": True}, 1),
-    "two views, unilateral contrast": (Unilateral, {"contrast": True}, 1),
-    "contrast alone, no rotations": (Surprisal, {"contrast": True, "shifts": "none"}, 1),
+    "two views and their contrast": (Contrast, {}, 1),
+    "two views, unilateral contrast": (Unilateral, {}, 1),
+    "contrast alone, no rotations": (ContrastAlone, {}, 1),
     "translations told as well": (Translations, {}, 1),
     "first convolution keeps the size": (FullSize, {}, 1),
     "two networks, half the time each": (Surprisal, {}, 2),
@@ -160,10 +234,10 @@ def measure(change: str, dataset: str, normal: int, seed: int) -> dict:
         with seeded(seed, network):
             method = variant(settings, (3, train.size, train.size))
         budget = options.budget / networks if options.budget else None
-        steps += loop.fit(method, train, loop.Plan(seed + network, options.epochs, budget)).steps
-        with torch.inference_mode():
-            batches = InOrder(test, 128, torch.device("cpu"))
-            scores = scores + torch.cat([method.score(images) for images in batches]).double().numpy()
+        plan = loop.Plan(seed + network, options.epochs, budget)
+        steps += loop.train(method, train, plan, Observer()).steps
+        reference = loop.finish(method, inference.encoded(method, train, plan.device), plan.seed)
+        scores = scores + inference.scores(method, reference, inference.encoded(method, test, plan.device))
     return {
         "method": "surprisal",
         "settings": to_json(settings),

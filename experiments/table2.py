@@ -11,14 +11,15 @@ import time
 import numpy as np
 import torch
 
-from normscope import Detector, datasets
+from normscope import Detector, datasets, inference
 from normscope.evaluation import results
 from normscope.evaluation.curve import part
 from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, chance, panels, save, title
 from normscope.evaluation.metrics import auroc
 from normscope.evaluation.protocol import commit
-from normscope.settings import to_json
+from normscope.intake import read
+from normscope.settings import build, to_json
 
 REPETITIONS = 10
 SCORES = ("rand", "mc", "ori")  # one random pair of views, 100 of them, the image itself
@@ -29,6 +30,14 @@ most, pairs = (40, 3) if options.quick else (500, 100)
 settings = {"encoder": "tiny", "beta": 1.0, "clip_scale": "root", "score_pairs": pairs}
 
 
+def scores_by(model, score: str, seed: int, pixels) -> np.ndarray:
+    """The same weights under another score."""
+    other = build(type(model.method.settings), {**settings, "score": score, "score_seed": seed})
+    method = type(model.method)(other, model.method.shape)
+    method.load_state_dict(model.method.state_dict())
+    return inference.scores(method, {}, inference.encoded(method, pixels, model.device))
+
+
 def measure(dataset: str, normal: int) -> dict:
     task = datasets.load(dataset, options.data_root).task(normal)
     images, chosen = part(task.test_images, most)
@@ -36,16 +45,17 @@ def measure(dataset: str, normal: int) -> dict:
         "base", settings=settings, budget=options.budget, epochs=options.epochs, false_alarm_rate=None, device="cpu"
     ).fit(task.train_images, allow_collapse=True)
     scores, seconds = {}, {}
+    pixels = read(images, detector.model.size)
     for score in SCORES:
         began = time.perf_counter()
         repetitions = range(1 if score == "ori" else REPETITIONS)  # nothing is drawn for ori
-        scores[score] = [detector.scoring_by({"score": score, "score_seed": r}).score(images) for r in repetitions]
+        scores[score] = [scores_by(detector.model, score, r, pixels) for r in repetitions]
         seconds[score] = round((time.perf_counter() - began) / len(repetitions), 2)
     is_anomaly = task.test_labels.look()[chosen]
     return {
         "dataset": dataset,
         "method": "base",
-        "settings": to_json(detector.settings),
+        "settings": to_json(detector.options.settings),
         "normal": normal,
         "seed": 0,
         "budget": options.budget,
