@@ -34,9 +34,9 @@ def measure(dataset: str, normal: int, method: str, share: float) -> dict:
     detector.fit(images, allow_collapse=True)
     tested = np.random.default_rng(1).permutation(len(task.test_images))[:tests]
     scores = detector.score(task.test_images[tested])
-    named = {suspect.place for suspect in detector.suspects}
+    named = {outlier.position for outlier in detector.outliers}
     return {
-        "settings": to_json(detector.settings),
+        "settings": to_json(detector.options.settings),
         "seed": 0,
         "metrics": {"auroc": round(auroc(scores, task.test_labels.look()[tested]), 6)},
         "images": len(images),

@@ -39,7 +39,7 @@ def measure(seed: int, dataset: str, normal: int, method: str, count: int) -> di
     scores = detector.score(task.test_images)
     never_shown = shown.test_labels.look()
     return {
-        "settings": to_json(detector.settings),
+        "settings": to_json(detector.options.settings),
         "metrics": {
             "auroc": round(auroc(scores[never_shown], task.test_labels.look()[never_shown]), 6),
             "auroc_shown": round(auroc(*against(scores, task.test_labels.look(), never_shown)), 6),

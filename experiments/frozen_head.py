@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from normscope.scoring.held_out import held_out
-from normscope.training.trade_off import TradeOff
 from torch import Tensor, nn
 from torch.optim import AdamW
 
@@ -28,6 +27,7 @@ from normscope.networks.pretrained import LITE0, Frozen, enlarged
 from normscope.objective.critics import contrast, cosine
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
+from normscope.objective.trade_off import TradeOff
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.training.batches import to_float
 from normscope.training.randomness import seeded

@@ -11,16 +11,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from normscope import Detector, datasets
+from normscope import Detector, datasets, inference
 from normscope.evaluation import results
 from normscope.evaluation.curve import part
 from normscope.evaluation.figures import COLOURS, chance, panels, save, title, whole_numbers
 from normscope.evaluation.metrics import auroc
 from normscope.evaluation.protocol import commit
+from normscope.intake import read
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.settings import to_json
 from normscope.training import checkpoint
 from normscope.training.budget import seconds
+from normscope.training.observer import Observer
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="digits and a few steps: shows that everything works")
@@ -53,39 +55,48 @@ detector = Detector(
 run = {
     "dataset": given.dataset,
     "method": given.method,
-    "settings": to_json(detector.settings),
+    "settings": to_json(detector.options.settings),
     "normal": given.normal,
     "seed": 0,
-    "budget": detector.budget,
+    "budget": detector.options.budget,
     "test_images": len(images),
     "threads": given.threads,
     "commit": commit(),
     "error": None,
 }
-records = []
+size = 28 if given.dataset in ("digits", "mnist", "fashion-mnist") else 32
+train, test = read(task.train_images, size), read(images, size)
 
 
-def look(progress) -> None:
-    """Scores first, then labels; neither is seen by the training."""
-    scores = detector.score(images)
-    reference = fit_gaussian(torch.from_numpy(detector.codes(task.train_images)))
-    codes = detector.codes(images)
-    surprisals = gaussian(torch.from_numpy(codes), reference).numpy()
-    lengths, is_anomaly = np.linalg.norm(codes, axis=1), task.test_labels.look()[chosen]
-    line = run | {
-        "epoch": progress.epoch,
-        "step": progress.step,
-        "seconds": round(progress.seconds, 1),
-        "metrics": {
-            "auroc": round(auroc(scores, is_anomaly), 6),
-            "auroc_surprisal": round(auroc(surprisals, is_anomaly), 6),
-        },
-        "norm_normal": round(float(lengths[~is_anomaly].mean()), 5),
-        "norm_anomalous": round(float(lengths[is_anomaly].mean()), 5),
-        **{name: round(float(np.mean([r[name] for r in records])), 5) for name in progress.record},
-    }
-    records.clear()
-    results.append(given.out, line)
+class Lines(Observer):
+    """A line every so many epochs: scores first, then labels; neither is seen by the training."""
+
+    every, sums, count = given.every, {}, 0
+
+    def step(self, progress) -> None:
+        self.sums = {name: self.sums.get(name, 0.0) + value for name, value in progress.record.items()}
+        self.count += 1
+
+    def epoch(self, progress, method, reference) -> None:
+        tested = inference.encoded(method, test, torch.device("cpu"))
+        scores, codes = inference.scores(method, reference, tested), inference.codes(method, tested)
+        trained = inference.codes(method, inference.encoded(method, train, torch.device("cpu")))
+        surprisals = gaussian(torch.from_numpy(codes), fit_gaussian(torch.from_numpy(trained))).numpy()
+        lengths, is_anomaly = np.linalg.norm(codes, axis=1), task.test_labels.look()[chosen]
+        line = run | {
+            "epoch": progress.epoch,
+            "step": progress.step,
+            "seconds": round(progress.seconds, 1),
+            "metrics": {
+                "auroc": round(auroc(scores, is_anomaly), 6),
+                "auroc_surprisal": round(auroc(surprisals, is_anomaly), 6),
+            },
+            "norm_normal": round(float(lengths[~is_anomaly].mean()), 5),
+            "norm_anomalous": round(float(lengths[is_anomaly].mean()), 5),
+            **{name: round(total / self.count, 5) for name, total in self.sums.items()},
+        }
+        self.sums, self.count = {}, 0
+        results.append(given.out, line)
 
 
 name = f"{given.method}-{given.dataset}-{given.normal}"
@@ -95,9 +106,7 @@ detector.fit(
     allow_collapse=True,
     checkpoint=kept,
     resume=True,
-    watch=lambda progress: records.append(progress.record),
-    look=look,
-    look_every=given.every,
+    observer=Lines(),
 )
 checkpoint.remove(kept)
 

@@ -49,7 +49,7 @@ def measure(dataset: str, normal: int, method: str) -> dict:
     maps = detector.explain(images)
     hottest = maps.reshape(len(maps), -1).argmax(1)
     return {
-        "settings": to_json(detector.settings),
+        "settings": to_json(detector.options.settings),
         "seed": 0,
         "images": len(images),
         "metrics": {
