@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from normscope.scoring.held_out import held_out
 from torch import Tensor, nn
 from torch.optim import AdamW
 
@@ -29,6 +28,7 @@ from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
 from normscope.objective.trade_off import TradeOff
 from normscope.scoring.surprisal import fit_gaussian, gaussian
+from normscope.scoring.two_fold import two_fold
 from normscope.training.batches import to_float
 from normscope.training.randomness import seeded
 from normscope.views.augment import Recipe, random_view
@@ -141,7 +141,7 @@ def measure(dataset: str, normal: int, change: str) -> dict:
     with torch.no_grad():
         codes, doubts = parts_of(top, head, trained, seen.turned)
         new, new_doubts = parts_of(top, head, trained, seen.tested)
-        usual = held_out(codes, fit_gaussian, gaussian)
+        usual = two_fold(codes, fit_gaussian, gaussian)
         surprisal = (gaussian(new, fit_gaussian(codes)) - usual.mean()) / usual.std()
         scores = surprisal + (new_doubts - doubts.mean()) / (doubts.std() + SURE)
     return {
