@@ -21,7 +21,7 @@ from normscope.evaluation.experiment import read_options
 from normscope.evaluation.figures import COLOURS, panels, save, title
 from normscope.evaluation.metrics import auroc
 from normscope.intake import gather
-from normscope.methods.surprisal import SURE, told
+from normscope.methods.surprisal import DOUBT_FLOOR, classified
 from normscope.networks.pretrained import LITE0, Frozen, enlarged
 from normscope.objective.critics import contrast, cosine
 from normscope.objective.entropy import laplace
@@ -95,7 +95,7 @@ def train(top: Top, head: nn.Module, part: str, aim: str, seen: Seen) -> None:
         z = z if part == "last block" else z.detach()
         answers = head(z)
         if aim == "rotation":
-            pair, code = told(answers, which.repeat_interleave(len(chosen))), z
+            pair, code = classified(answers, which.repeat_interleave(len(chosen))), z
         else:
             pair, code = contrast(cosine(answers, answers, TEMPERATURE)), answers
         loss = trade_off([pair], laplace(code), step / steps)[0]
@@ -143,7 +143,7 @@ def measure(dataset: str, normal: int, change: str) -> dict:
         new, new_doubts = parts_of(top, head, trained, seen.tested)
         usual = two_fold(codes, fit_gaussian, gaussian)
         surprisal = (gaussian(new, fit_gaussian(codes)) - usual.mean()) / usual.std()
-        scores = surprisal + (new_doubts - doubts.mean()) / (doubts.std() + SURE)
+        scores = surprisal + (new_doubts - doubts.mean()) / (doubts.std() + DOUBT_FLOOR)
     return {
         "seed": 0,
         "budget": None,
