@@ -17,15 +17,16 @@ def test_at_32_pixels_it_is_the_published_network():
     with torch.device("meta"):  # shapes only, no memory
         there, back = encoder(3, 64, 32, 256), decoder(3, 64, 32, 256)
     assert convolutions(there, nn.Conv2d) == [(3, 64), (64, 128), (128, 256)]
+    assert all(layer.bias is None for layer in there if isinstance(layer, nn.Conv2d))
     assert (there[-1].in_features, there[-1].out_features) == (4 * 4 * 256, 256)
     assert (back[0].in_features, back[0].out_features) == (256, 4 * 4 * 256)
     assert convolutions(back, nn.ConvTranspose2d) == [(256, 128), (128, 64), (64, 3)]
 
 
-def test_64_pixels_get_one_layer_more():
+def test_64_pixels_get_one_layer_more_and_128_another_as_wide():
     with torch.device("meta"):
-        there, back = encoder(3, 64, 64, 8), decoder(3, 64, 64, 8)
-    assert convolutions(there, nn.Conv2d)[3:] == [(256, 512)]
+        there, back = encoder(3, 64, 128, 8), decoder(3, 64, 64, 8)
+    assert convolutions(there, nn.Conv2d)[3:] == [(256, 512), (512, 512)]
     assert convolutions(back, nn.ConvTranspose2d) == [(256, 128), (128, 64), (64, 64), (64, 3)]
 
 

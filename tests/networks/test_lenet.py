@@ -30,6 +30,14 @@ def test_the_parameters_are_those_of_the_published_cifar_network():
     assert sum(p.numel() for p in net.parameters()) == expected
 
 
+def test_batch_norms_are_the_published_ones_and_the_decoder_doubles_the_side():
+    parts = layers("fashion-mnist", 32, 28)
+    back = Decoder(parts, 3, 28)
+    norms = [part for net in (Encoder(parts, 3, 28), back) for part in net.modules() if hasattr(part, "running_var")]
+    assert [(norm.eps, norm.affine) for norm in norms] == [(1e-4, False)] * 6
+    assert back.sides == [7, 14, 28]
+
+
 @pytest.mark.parametrize(
     ("network", "size"), [("mnist", 28), ("mnist", 45), ("fashion-mnist", 32), ("cifar10", 45), ("cifar10", 64)]
 )

@@ -46,6 +46,13 @@ def test_width_and_depth_give_the_parameters_of_the_closed_form(channels, width,
     assert sum(p.numel() for p in net.parameters()) == parameters(channels, width, depth, halvings)
 
 
+def test_the_default_is_one_block_a_stage_of_16_channels_and_has_no_bias():
+    net = ResNet().eval()
+    assert sum(p.numel() for p in net.parameters()) == parameters(3, 16, 1, 1)
+    x = images(2, 3, 32)
+    torch.testing.assert_close(net(2 * x).code, 2 * net(x).code)  # as ReLU scales and offsets are nought at first
+
+
 def test_eval_output_does_not_depend_on_the_batch():
     net = ResNet(width=8, depth=2, size=80)
     net(images(8, 3, 80, seed=1))  # so that running statistics are not the initial ones
