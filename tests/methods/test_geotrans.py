@@ -3,10 +3,7 @@ import pytest
 import torch
 from scipy.special import digamma, psi
 
-from normscope import Detector
-from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
 from normscope.methods.geotrans import (
     GeoTrans,
     Settings,
@@ -42,7 +39,7 @@ def test_the_published_settings():
     assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (1e-3, 5e-4)
 
 
-@pytest.mark.parametrize("transforms", [72, 36, 8, 4])
+@pytest.mark.parametrize("transforms", [72, 8])
 def test_transforms_are_all_different_and_the_first_is_none(transforms):
     maps = sources(32, transforms)
     assert maps.shape == (transforms, 32 * 32)
@@ -79,9 +76,9 @@ def test_inverse_digamma():
 def test_the_dirichlet_that_samples_come_from_is_found():
     truth = np.array([[0.3, 2.0, 5.0], [20.0, 0.5, 1.0]])
     rng = np.random.default_rng(0)
-    p = torch.from_numpy(np.stack([rng.dirichlet(alpha, 200_000) for alpha in truth]))
+    p = torch.from_numpy(np.stack([rng.dirichlet(alpha, 20_000) for alpha in truth]))
     found = fit_dirichlet(p.mean(1), p.log().mean(1)).numpy()
-    assert found == pytest.approx(truth, rel=0.02)  # several standard errors, which are below 0.5 %
+    assert found == pytest.approx(truth, rel=0.06)  # 4 standard errors, which are below 1.5 %
 
 
 def test_the_dirichlet_is_the_most_likely_one():
@@ -134,16 +131,3 @@ def test_bad_settings_are_refused():
         GeoTrans(Settings(references=0), SHAPE)
     with pytest.raises(SettingError, match="depth is 12"):
         GeoTrans(Settings(depth=12), SHAPE)
-
-
-@pytest.mark.parametrize("evidence", ["dirichlet", "softmax"])
-def test_learns_the_digit_four(evidence):
-    task = digits.load().task(4)
-    settings = {"width": 16, "transforms": 4, "batch_size": 16, "evidence": evidence}
-    labels, seen = task.test_labels.look()[::3], []
-    for epochs, rate in ((1, 1e-9), (8, 1e-3)):
-        one = Detector("geotrans", settings={**settings, "learning_rate": rate}, epochs=epochs, false_alarm_rate=None)
-        seen.append(auroc(one.fit(task.train_images[:100]).score(task.test_images[::3]), labels))
-    untrained, trained = seen
-    assert trained > 0.9
-    assert 1 - trained < 0.5 * (1 - untrained)

@@ -22,8 +22,7 @@ def fitted(normal, **settings):
     return method
 
 
-@pytest.mark.parametrize("nu", [0.1, 0.5])
-@pytest.mark.parametrize("gamma", ["scale", 0.05])
+@pytest.mark.parametrize(("nu", "gamma"), [(0.1, "scale"), (0.5, 0.05)])
 def test_the_score_is_scikit_learns_decision_turned(nu, gamma):
     normal, x = images(100), images(20, seed=1)
     theirs = OneClassSVM(nu=nu, gamma=gamma).fit(normal.flatten(1).double().numpy())

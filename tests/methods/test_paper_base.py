@@ -1,4 +1,5 @@
 from copy import deepcopy
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -49,8 +50,15 @@ NORMS = {
 }
 
 
-@pytest.mark.parametrize("bound", NORMS)
-@pytest.mark.parametrize(("clip_scale", "c1"), [("size", 128.0), ("root", 128**0.5)])
+@pytest.mark.parametrize(
+    ("bound", "clip_scale", "c1"),
+    [
+        (laplace_sum, "size", 128.0),
+        (laplace, "root", 128**0.5),
+        (gaussian_sum, "size", 128.0),
+        (l2, "root", 128**0.5),
+    ],
+)
 def test_a_step_is_algorithm_one(monkeypatch, bound, clip_scale, c1):
     n, beta = 3, 0.7
     views = [images(n, seed=1), images(n, seed=2)]
@@ -148,9 +156,8 @@ def test_the_defaults_are_the_paper():
     assert sum(len(group["params"]) for group in adam.param_groups) == len(list(method.encoder.parameters()))
 
 
-@pytest.mark.parametrize("h", entropy.__all__)
-@pytest.mark.parametrize("i", information.__all__)
-def test_every_information_goes_with_every_entropy(i, h):
+@pytest.mark.parametrize(("i", "h"), list(zip(cycle(information.__all__), entropy.__all__)))
+def test_every_information_and_every_entropy_can_be_trained(i, h):
     method = tiny(information=getattr(information, i), entropy=getattr(entropy, h), output_norm=True)
     before = [parameter.clone() for parameter in method.parameters()]
     optimizers = method.optimizers("train")
@@ -183,7 +190,7 @@ EASY = {
 
 
 def test_a_collapse_is_refused_with_advice_unless_it_is_allowed(tmp_path):
-    detector = Detector("base", settings=EASY | {"beta": 20.0}, epochs=8, false_alarm_rate=None)
+    detector = Detector("base", settings=EASY | {"beta": 20.0}, epochs=6, false_alarm_rate=None)
     advice = r"^collapsed: .*smaller beta, beta=auto or beta_ramp=0\.5; .*--allow-collapse"
     with pytest.raises(TrainingError, match=advice):
         detector.fit(strokes(32), checkpoint=tmp_path / "checkpoint")
@@ -193,5 +200,5 @@ def test_a_collapse_is_refused_with_advice_unless_it_is_allowed(tmp_path):
 
 
 def test_without_the_entropy_term_the_same_does_not_collapse():
-    detector = Detector("base", settings=EASY | {"beta": 0.0}, epochs=8, false_alarm_rate=None).fit(strokes(32))
+    detector = Detector("base", settings=EASY | {"beta": 0.0}, epochs=6, false_alarm_rate=None).fit(strokes(32))
     assert detector.card["training"]["health"] == "ok"

@@ -25,8 +25,7 @@ def fitted(normal, variance=0.95):
     return method
 
 
-@pytest.mark.parametrize("n", [200, 30])  # more and fewer images than pixels
-@pytest.mark.parametrize("variance", [0.5, 0.95])
+@pytest.mark.parametrize(("n", "variance"), [(200, 0.5), (30, 0.95)])  # more and fewer images than pixels
 def test_it_is_scikit_learns(n, variance):
     normal, x = images(n), images(7, seed=1)
     method = fitted(normal, variance)

@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,7 @@ def gradients(n: int, seed: int = 0) -> np.ndarray:
     return np.clip(np.linspace(20, 230, 28)[:, None] + noise, 0, 255).astype(np.uint8)
 
 
+@cache
 def fitted(epochs: int = 2, **settings: object) -> Detector:
     settings = {"width": 16, "batch_size": 8, **settings}
     one = Detector("surprisal", settings=settings, epochs=epochs, false_alarm_rate=None)
@@ -38,8 +41,9 @@ def test_where_the_image_is_odd():
     assert (inside > 2 * heat[:, 18:, :10].mean((1, 2))).all()
 
 
-@pytest.mark.parametrize("shifts", ["rotations", "none"])
-@pytest.mark.parametrize("reference", ["gaussian", "mixture", "neighbours"])
+@pytest.mark.parametrize(
+    ("shifts", "reference"), [("none", "gaussian"), ("none", "mixture"), ("rotations", "neighbours")]
+)
 def test_every_reference_tells_noise_from_gradients(shifts, reference):
     one = fitted(shifts=shifts, contrast=shifts == "none", reference=reference)
     noise = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
@@ -49,7 +53,7 @@ def test_every_reference_tells_noise_from_gradients(shifts, reference):
 def test_new_normal_images_score_about_zero():
     """The surprisals are on the scale of images that their reference was not fitted to."""
     new = gradients(200, seed=2)
-    scores = fitted(reference="gaussian", shifts="none", contrast=True).score(new)
+    scores = fitted(shifts="none", contrast=True, reference="gaussian").score(new)
     assert abs(scores.mean()) < 2  # halves of 32 images are references of 16, which find others a little stranger
     assert scores.std() < 2
 
@@ -59,8 +63,11 @@ def test_a_rotation_that_nobody_can_tell_counts_for_nothing():
     noise = np.random.default_rng(0).integers(0, 256, (32, 28, 28), dtype=np.uint8)
     settings = {"width": 16, "batch_size": 8}
     round_, upright = (
-        Detector("surprisal", settings=settings, epochs=10, false_alarm_rate=None).fit(images).fitted().memory["weight"]
-        for images in (noise, gradients(32))
+        one.fitted().memory["weight"]
+        for one in (
+            Detector("surprisal", settings=settings, epochs=10, false_alarm_rate=None).fit(noise),
+            fitted(epochs=10),
+        )
     )
     assert round_[:4].tolist() == upright[:4].tolist() == [1.0] * 4
     assert upright[4::2].min() > 0.5 > round_[4::2].max()

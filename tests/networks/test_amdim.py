@@ -2,17 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from normscope.errors import SettingError
 from normscope.networks.amdim import PRESETS, Amdim, LocalProjector, Preset, ResidualConvolution, encoder
-
-
-@pytest.fixture(autouse=True)
-def same_weights_every_run():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
 
 
 def published(preset: str) -> Amdim:
@@ -68,16 +60,7 @@ def test_parameters_are_those_of_the_table(preset, count):
     assert parameters(published(preset)) == stem + blocks * w2 + last == count
 
 
-@pytest.mark.parametrize(("preset", "flop"), [("small", 1_808_985_088), ("big", 21_919_334_400)])
-def test_forward_flop(preset, flop):
-    network = published(preset)
-    with FlopCounterMode(display=False) as counter:  # two for every multiply-add
-        network(torch.zeros(1, 3, network.native, network.native, device="meta"))
-    assert counter.get_total_flops() == flop
-
-
-@pytest.mark.parametrize("side", [28, 32, 33, 64, 96, 128, 256])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("side", "channels"), [(28, 3), (96, 1)])
 def test_any_size_grey_or_colour(side, channels):
     features = encoder("tiny", channels).eval()(images(2, channels, side))
     assert features.code.shape == (2, 128)
@@ -96,8 +79,9 @@ def test_grey_is_repeated_in_a_colour_encoder():
     torch.testing.assert_close(network(grey).code, network(grey.repeat(1, 3, 1, 1)).code)
 
 
-@pytest.mark.parametrize("preset", [PRESETS["tiny"], Preset(native=128, width=4, code=32, depth=2)])
-@pytest.mark.parametrize("output_norm", [False, True])
+@pytest.mark.parametrize(
+    ("preset", "output_norm"), [(PRESETS["tiny"], True), (Preset(native=128, width=4, code=32, depth=2), False)]
+)
 def test_gradients_reach_every_parameter(preset, output_norm):
     network = Amdim(preset, output_norm=output_norm)
     code = network(images(4, 3, preset.native)).code
@@ -105,9 +89,8 @@ def test_gradients_reach_every_parameter(preset, output_norm):
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in network.parameters())
 
 
-@pytest.mark.parametrize("output_norm", [False, True])
-def test_eval_treats_each_image_alone(output_norm):
-    network, batch = encoder("tiny", output_norm=output_norm), images(6, 3, 32)
+def test_eval_treats_each_image_alone():
+    network, batch = encoder("tiny", output_norm=True), images(6, 3, 32)
     network(batch)  # moves the running statistics
     network.eval()
     together = network(batch)

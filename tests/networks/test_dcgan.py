@@ -5,14 +5,6 @@ import torch
 from torch import nn
 
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights, plan
-from normscope.training.steps import update
-
-
-@pytest.fixture(autouse=True)
-def same_weights_every_run():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
 
 
 def parameters(module: nn.Module) -> int:
@@ -47,14 +39,13 @@ def test_parameters_are_those_of_the_published_table():
 
 @pytest.mark.parametrize(
     ("size", "halvings", "side"),
-    [(28, 3, 32), (30, 3, 32), (32, 3, 32), (33, 4, 48), (48, 4, 48), (49, 4, 64), (64, 4, 64), (128, 5, 128)],
+    [(28, 3, 32), (32, 3, 32), (33, 4, 48), (49, 4, 64), (64, 4, 64), (128, 5, 128)],
 )
 def test_a_size_is_enlarged_to_the_next_that_can_be_halved(size, halvings, side):
     assert plan(size) == (halvings, side)
 
 
-@pytest.mark.parametrize("kernel", [3, 4])
-@pytest.mark.parametrize("size", [28, 31, 40, 64])
+@pytest.mark.parametrize(("size", "kernel"), [(28, 3), (31, 4), (40, 4), (64, 3)])
 def test_any_size_goes_in_and_comes_out(size, kernel):
     encoder, generator = Encoder(3, size, 8, 5, kernel=kernel), Generator(5, 3, size, 8, kernel=kernel)
     made = generator(torch.randn(2, 5))
@@ -64,7 +55,7 @@ def test_any_size_goes_in_and_comes_out(size, kernel):
     assert encoder.features(made).shape == (2, encoder.head.in_features)
 
 
-@pytest.mark.parametrize("size", [29, 32, 45])
+@pytest.mark.parametrize("size", [29, 45])
 def test_every_pixel_has_a_say(size):
     x = torch.rand(2, 3, size, size, requires_grad=True)
     Encoder(3, size, 8, 4).eval()(x).square().sum().backward()
@@ -113,11 +104,3 @@ def test_mistakes_are_cross_entropies():
     assert mistaken(torch.zeros(3, 1), 1.0).item() == pytest.approx(math.log(2))
     assert mistaken(torch.full((3, 1), 2.0), 1.0).item() == pytest.approx(math.log(1 + math.exp(-2)))
     assert mistaken(torch.full((3, 1), 2.0), 0.0).item() == pytest.approx(2 + math.log(1 + math.exp(-2)))
-
-
-def test_a_descent_moves_its_own_network_only():
-    ours, theirs = nn.Linear(2, 2), nn.Linear(2, 1)
-    before = ours.weight.clone()
-    update(torch.optim.SGD(ours.parameters(), 0.1), theirs(ours(torch.ones(1, 2))).sum())
-    assert torch.allclose(ours.weight, before - 0.1 * theirs.weight.T.expand(2, 2))
-    assert theirs.weight.grad is None

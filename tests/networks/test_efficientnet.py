@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from normscope.networks.efficientnet import BLOCKS, EPSILON, Convolution, EfficientNetLite0, from_published
+from normscope.networks.efficientnet import BLOCKS, Convolution, EfficientNetLite0, from_published
 from normscope.networks.pretrained import lite0_weights
 
 
-@pytest.mark.parametrize("side", [32, 45, 160])
+@pytest.mark.parametrize("side", [32, 45])
 def test_maps_are_fractions_of_the_image(side):
     with torch.inference_mode():
         maps = EfficientNetLite0()(torch.zeros(1, 3, side, side))
@@ -14,8 +14,7 @@ def test_maps_are_fractions_of_the_image(side):
 
 
 def test_folding_a_batch_norm_changes_nothing():
-    torch.manual_seed(0)
-    convolution, norm = torch.nn.Conv2d(3, 8, 3, bias=False), torch.nn.BatchNorm2d(8, eps=EPSILON).eval()
+    convolution, norm = torch.nn.Conv2d(3, 8, 3, bias=False), torch.nn.BatchNorm2d(8, eps=1e-3).eval()
     for value, low in ((norm.weight, 0.5), (norm.bias, -1), (norm.running_mean, -1), (norm.running_var, 0.5)):
         torch.nn.init.uniform_(value, low, 2)
     state = dict(lite0_state(), **{"_conv_stem.weight": convolution.weight})

@@ -4,7 +4,7 @@ import torch
 from normscope.networks.unet import UNet
 
 
-@pytest.mark.parametrize("size", [28, 32, 45, 64])
+@pytest.mark.parametrize("size", [32, 45])
 def test_every_size_comes_back(size):
     restored = UNet(1, 3, 8)(torch.rand(2, 1, size, size))
     assert restored.shape == (2, 3, size, size)
@@ -12,7 +12,8 @@ def test_every_size_comes_back(size):
 
 
 def test_the_channels_of_every_scale():
-    net = UNet(1, 3)
+    with torch.device("meta"):  # shapes only, no memory
+        net = UNet(1, 3)
     assert [block[0][0].out_channels for block in (net.first, *net.down)] == [64, 128, 256, 512, 512]
     assert [block[0][0].in_channels for block in net.up] == [1024, 512, 256, 128]
     assert [block[0][0].out_channels for block in net.up] == [256, 128, 64, 64]
@@ -26,7 +27,6 @@ def test_gradients_reach_every_parameter():
 
 
 def test_a_change_is_felt_where_it_is_through_the_first_skip():
-    torch.manual_seed(0)
     net = UNet(1, 1, 8).eval()
     x = torch.rand(1, 1, 32, 32)
     changed = x.clone()

@@ -23,7 +23,7 @@ def algorithm_one(s):
     return sum(loss(2 * k, 2 * k + 1) + loss(2 * k + 1, 2 * k) for k in range(size // 2)) / size
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 5])
 def test_infonce_of_contrast_is_algorithm_one(n):
     first, second, c1 = draw(n, 8, seed=1), draw(n, 8, seed=2), 3.0
     z = [code for pair in zip(first, second, strict=True) for code in pair]

@@ -6,7 +6,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from normscope.objective.decomposition import LinearGaussian, Terms, closed_form, estimate, kl
 
-PROBLEMS = [(1, 1, 0), (3, 2, 1), (2, 5, 2), (6, 6, 3), (10, 3, 4)]
+PROBLEMS = [(1, 1, 0), (2, 5, 2), (10, 3, 4)]
 
 
 def draw_problem(k, d, generator):
@@ -63,10 +63,10 @@ def test_information_entropy_and_input_divergence_agree_with_torch(k, d, seed):
 @pytest.mark.parametrize(("k", "d", "seed"), PROBLEMS)
 def test_estimates_lie_within_four_standard_errors(k, d, seed):
     normal, anomalous = draw_pair(k, d, seed)
-    means, errors = estimate(normal, anomalous, 50_000, torch.Generator().manual_seed(seed))
+    means, errors = estimate(normal, anomalous, 20_000, torch.Generator().manual_seed(seed))
     for mean, error, exact in zip(means, errors, closed_form(normal, anomalous), strict=True):
         assert mean == pytest.approx(exact.item(), abs=4 * error.item())
-        assert 0 < error < 0.02 * (1 + abs(exact))
+        assert 0 < error < 0.03 * (1 + abs(exact))
 
 
 def test_information_of_the_scalar_channel():

@@ -24,11 +24,6 @@ def test_laplace_of_laplacian_codes_is_their_scale():
     assert entropy.laplace_sum(z) == pytest.approx(8 * 1.7, abs=4 * 8 * error)
 
 
-def test_laplace_of_gaussian_codes():
-    z = normal_codes(5000, 8, scale=2)  # E|z| = s·sqrt(2/pi), var = s²(1 - 2/pi)
-    assert entropy.laplace(z) == pytest.approx(2 * sqrt(2 / pi), abs=4 * 2 * sqrt((1 - 2 / pi) / 40000))
-
-
 def test_gaussian_of_gaussian_codes_is_their_variance():
     z = normal_codes(5000, 8, scale=2)  # var z² = 2·s⁴
     error = 4 * 4 * sqrt(2 / 40000)
@@ -48,15 +43,7 @@ def test_norms_by_hand():
     assert values == pytest.approx([7 / 4, 7 / 2, 25 / 4, 25 / 2, 5 / 2])
 
 
-@pytest.mark.parametrize(
-    ("name", "degree"), [("laplace", 1), ("laplace_sum", 1), ("gaussian", 2), ("gaussian_sum", 2), ("l2", 1)]
-)
-def test_norms_scale_with_their_degree(name, degree):
-    z = normal_codes(50, 6)
-    assert getattr(entropy, name)(3 * z) == pytest.approx(3**degree * getattr(entropy, name)(z).item())
-
-
-@pytest.mark.parametrize(("n", "d"), [(30, 5), (5, 30), (7, 7)])
+@pytest.mark.parametrize(("n", "d"), [(30, 5), (5, 30)])
 def test_coding_rate_is_the_exact_log_determinant(n, d):
     z = normal_codes(n, d)  # from the singular values, with neither Gram matrix formed
     singular = torch.linalg.svdvals(z)
@@ -97,7 +84,7 @@ def test_renyi_is_minus_log_of_the_squared_eigenvalues():
     assert entropy.renyi(z) == pytest.approx(-torch.linalg.eigvalsh(kernel / 20).square().sum().log().item())
 
 
-@pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (8, 0.5), (64, 1.0)])
+@pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (64, 0.5)])
 def test_renyi_of_gaussian_codes(d, scale):
     # z_i - z_j ~ N(0, 2s²I), so E exp(-||z_i - z_j||²/d) = (1 + 4s²/d)^(-d/2) off the diagonal and 1 on it.
     n, values = 200, []
@@ -110,7 +97,7 @@ def test_renyi_of_gaussian_codes(d, scale):
     assert spread < 0.1
 
 
-@pytest.mark.parametrize(("d", "scale"), [(1, 1.0), (2, 0.1), (3, 3.0)])
+@pytest.mark.parametrize(("d", "scale"), [(1, 0.1), (3, 3.0)])
 def test_koleo_recovers_gaussian_differential_entropy(d, scale):
     n = 2000
     expected = d / 2 * log(2 * pi * e * scale**2)
@@ -138,9 +125,8 @@ def test_koleo_of_one_code_says_what_is_needed():
 
 
 @pytest.mark.parametrize("name", entropy.__all__)
-@pytest.mark.parametrize(("n", "d"), [(40, 4), (10, 64)])
-def test_entropy_is_larger_when_codes_are_more_spread(name, n, d):
-    z = normal_codes(n, d)
+def test_entropy_is_larger_when_codes_are_more_spread(name):
+    z = normal_codes(10, 64)
     values = [getattr(entropy, name)(scale * z).item() for scale in (0.25, 0.5, 1, 2)]
     assert values == sorted(values)
     assert values[-1] > values[0] + 0.1

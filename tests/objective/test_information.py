@@ -21,7 +21,7 @@ from normscope.objective.information import (
     smile,
 )
 
-PROBLEMS = [(1, 0.3), (1, 0.8), (4, 0.5), (10, 0.3)]
+PROBLEMS = [(1, 0.8), (4, 0.5)]
 
 
 def exact_scores(d, rho, n=4000, m=64, seed=0):
@@ -49,7 +49,7 @@ def standard_error(per_row):
     return float(per_row.std() / len(per_row) ** 0.5)
 
 
-def grid(rho, half_width=8.0, points=1601):
+def grid(rho, half_width=8.0, points=801):
     """Densities of the joint and of the product of marginals, and the cell size, for numerical integration at d = 1."""
     axis = np.linspace(-half_width, half_width, points)
     x, y = np.meshgrid(axis, axis)
@@ -135,7 +135,7 @@ def test_jsd_spans_from_minus_two_log_two_to_zero():
     assert jsd(torch.full((3,), 50.0), torch.full((3, 2), -50.0)) == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize(("rho", "tau"), [(0.8, 1.0), (0.9, 0.5), (0.95, 1.0)])
+@pytest.mark.parametrize(("rho", "tau"), [(0.8, 1.0), (0.95, 0.5)])
 def test_smile_clips_the_partition_by_numerical_integration(rho, tau):
     p, q, cell = grid(rho)
     partition = (q * np.clip(p / q, exp(-tau), exp(tau))).sum() * cell

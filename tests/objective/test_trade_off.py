@@ -33,9 +33,7 @@ def test_critics_add_up():
     assert record["information"] == pytest.approx(-loss.item())
 
 
-@pytest.mark.parametrize(
-    ("progress", "beta"), [(0.0, 0.0), (0.1, 2.0), (0.25, 5.0), (0.4, 8.0), (0.5, 8.0), (0.99, 8.0)]
-)
+@pytest.mark.parametrize(("progress", "beta"), [(0.0, 0.0), (0.1, 2.0), (0.4, 8.0), (0.99, 8.0)])
 def test_beta_rises_over_the_ramp_and_stays(progress, beta):
     pair, entropy = scores(), torch.tensor(0.5)
     loss, record = TradeOff(infonce, beta=8.0, ramp=0.4)([pair], entropy, progress)
@@ -43,7 +41,7 @@ def test_beta_rises_over_the_ramp_and_stays(progress, beta):
     assert loss == pytest.approx((beta * entropy - infonce(*pair)).item())
 
 
-def entropy_to_lacking(beta, start, steps=400):
+def entropy_to_lacking(beta, start, steps=200):
     """Entropy over what InfoNCE lacks to log(2n − 1), at the end of training a linear encoder on nothing but images."""
     generator = torch.Generator().manual_seed(0)
     weight = (0.3 * torch.randn(16, 8, generator=generator)).requires_grad_()
@@ -59,7 +57,7 @@ def entropy_to_lacking(beta, start, steps=400):
     return sum(ratios[-20:]) / 20
 
 
-@pytest.mark.parametrize("start", [1.0, 0.02])
+@pytest.mark.parametrize("start", [1.0, 0.1])
 def test_auto_brings_both_losses_to_a_similar_scale_from_either_side(start):
     fixed = entropy_to_lacking(start, start)
     assert fixed < 0.1 if start == 1.0 else fixed > 3
@@ -120,14 +118,9 @@ def test_the_moving_average_of_donsker_varadhan_follows_each_critic():
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_critic_that_scores_everything_nought_has_no_information(estimator):
+def test_no_constant_critic_has_any_information(estimator):
     assert gained(estimator, 0.0) == pytest.approx(0, abs=1e-6)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("score", [-20.0, -1.0, 1.0, 20.0])
-def test_no_constant_critic_has_any_information(estimator, score):
-    assert gained(estimator, score) < 1e-5
+    assert all(gained(estimator, score) < 1e-5 for score in (-20.0, -1.0, 1.0, 20.0))
 
 
 def gained(estimator, score):

@@ -19,8 +19,7 @@ def brute_force(codes, normal, k):
     return torch.tensor(scores, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("k", [1, 5, 60, 100])
-@pytest.mark.parametrize("n", [1, 40])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (20, 5), (3, 100)])
 def test_score_is_the_mean_distance_to_the_k_nearest_or_to_all_if_fewer(n, k):
     new, normal = codes(n, seed=1), codes(60)
     torch.testing.assert_close(neighbours(new, normal, k), brute_force(new, normal, k))
@@ -39,7 +38,7 @@ def test_duplicates_count_once_each():
 
 
 def test_more_codes_than_are_compared_at_a_time():
-    new, normal = codes(1030, seed=1), codes(12)
+    new, normal = codes(1030, seed=1), codes(4)
     torch.testing.assert_close(neighbours(new, normal, 3), brute_force(new, normal, 3))
 
 

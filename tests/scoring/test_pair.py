@@ -42,11 +42,10 @@ def test_the_two_views_of_a_pair_differ():
         assert all(not torch.allclose(views[i], views[j]) for i in range(6) for j in range(i))
 
 
-@pytest.mark.parametrize("pairs", [1, 10])
-def test_the_seed_decides_the_score(pairs):
+def test_the_seed_decides_the_score():
     x = images(4)
-    assert torch.equal(score(x, pairs, seed=1), score(x, pairs, seed=1))
-    assert not torch.allclose(score(x, pairs, seed=1), score(x, pairs, seed=2))
+    assert torch.equal(score(x, 3, seed=1), score(x, 3, seed=1))
+    assert not torch.allclose(score(x, 3, seed=1), score(x, 3, seed=2))
 
 
 def test_the_batch_does_not_matter():

@@ -27,7 +27,7 @@ def clusters(n, d=4, seed=0):
     return codes(n, d, seed) + 10 * which[:, None]
 
 
-@pytest.mark.parametrize(("n", "d"), [(500, 3), (200, 32), (20, 32)])
+@pytest.mark.parametrize(("n", "d"), [(500, 3), (20, 32)])
 def test_gaussian_is_the_surprisal_in_nats_under_the_shrunk_covariance(n, d):
     normal, new = codes(n, d), codes(50, d, seed=1) + 0.5
     x = normal.double().numpy()

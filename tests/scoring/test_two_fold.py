@@ -9,6 +9,8 @@ def test_no_image_is_among_those_its_reference_was_fitted_to():
     normal = torch.arange(7.0)[:, None]
     seen = held_out(normal, lambda x: {"x": x}, lambda x, memory: torch.isin(x, memory["x"]).float()[:, 0])
     assert seen.tolist() == [0.0] * 7
+    others = held_out(normal, lambda x: {"x": x}, lambda x, memory: memory["x"].sum().expand(len(x)))
+    assert others.tolist() == [9.0, 12.0] * 3 + [9.0]  # 1 + 3 + 5 and 0 + 2 + 4 + 6
 
 
 def test_new_images_look_like_the_held_out_ones_and_not_like_those_fitted_to():

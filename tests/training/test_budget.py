@@ -6,15 +6,13 @@ from normscope.training.budget import WARM_UP, affordable_steps, seconds
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400), (" 2 M ", 120), ("0.5s", 0.5), ("007", 7)],
+    [("90", 90), ("0.5s", 0.5), (" 2 M ", 120), ("1.5h", 5400)],
 )
 def test_a_budget_is_read_in_seconds_minutes_or_hours(text, expected):
     assert seconds(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", "m", "5 minutes", "-5", "-5m", "0", "0.0h", "1h30m", "5d", "1e3", "nan", "inf", ".5m", "1,5h"]
-)
+@pytest.mark.parametrize("text", ["", "m", "5 minutes", "-5m", "0", "1h30m", "1e3", "nan", ".5m"])
 def test_what_is_no_budget_is_refused_with_an_example(text):
     with pytest.raises(SettingError, match="is not a budget; write for instance 90s, 5m or 1h") as error:
         seconds(text)

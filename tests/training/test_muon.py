@@ -4,7 +4,7 @@ import torch
 from normscope.training.muon import Muon, orthogonal
 
 
-@pytest.mark.parametrize("shape", [(16, 40), (40, 16), (8, 8)])
+@pytest.mark.parametrize("shape", [(16, 40), (40, 16)])
 def test_singular_values_come_near_one_and_directions_stay(shape):
     torch.manual_seed(0)
     matrix = torch.randn(shape)
@@ -32,12 +32,12 @@ def test_a_step_does_not_depend_on_the_size_of_the_gradient():
 def test_it_learns_a_convolution_faster_than_plain_descent():
     def error(make) -> float:
         torch.manual_seed(0)
-        x = torch.randn(64, 4, 8, 8) * torch.tensor([1.0, 0.3, 0.1, 0.03])[:, None, None]
+        x = torch.randn(16, 4, 8, 8) * torch.tensor([1.0, 0.3, 0.1, 0.03])[:, None, None]
         wanted, weight = torch.randn(4, 4, 3, 3), torch.zeros(4, 4, 3, 3, requires_grad=True)
         optimizer = make([weight])
-        for step in range(200):
+        for step in range(100):
             for group in optimizer.param_groups:
-                group["lr"] = group["initial_lr"] * (1 - step / 200)
+                group["lr"] = group["initial_lr"] * (1 - step / 100)
             loss = torch.nn.functional.conv2d(x, weight - wanted).square().mean()
             optimizer.zero_grad()
             loss.backward()

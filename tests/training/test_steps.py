@@ -17,3 +17,11 @@ def test_update_forgets_the_gradient_of_the_step_before():
     for _ in range(2):
         update(optimizer, 2 * weight.sum())
     assert weight.item() == pytest.approx(0.6)
+
+
+def test_update_moves_what_the_optimizer_owns_and_gives_others_no_gradient():
+    ours, theirs = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
+    before = ours.weight.clone()
+    update(torch.optim.SGD(ours.parameters(), 0.1), theirs(ours(torch.ones(1, 2))).sum())
+    assert torch.allclose(ours.weight, before - 0.1 * theirs.weight.T.expand(2, 2))
+    assert theirs.weight.grad is None

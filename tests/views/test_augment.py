@@ -1,12 +1,8 @@
 import math
-import statistics
-import time
 
 import pytest
 import torch
 
-from normscope.methods.surprisal import Settings, Surprisal
-from normscope.training.device import reduced_precision
 from normscope.training.randomness import seeded
 from normscope.views.augment import Recipe, blur, colour_matrix, crop_and_flip, random_view, recolour
 
@@ -57,8 +53,7 @@ def lines(x, y):
     return slope[:, 0], offset[:, 0]
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("size", [28, 33, 64, 256])
+@pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 33), (3, 64)])
 def test_shape_type_and_range_are_kept(channels, size):
     x = images(4, channels, size)
     before = x.clone()
@@ -101,10 +96,11 @@ def test_every_part_is_drawn_for_each_image(recipe):
     assert not torch.allclose(view, view[:1].expand_as(view), atol=0.01)
 
 
-@pytest.mark.parametrize("size", [28, 33, 64, 256])
+@pytest.mark.parametrize("size", [28, 33])
 def test_zero_strength_is_the_identity(size):
-    x = images(3, 3, size)
-    torch.testing.assert_close(random_view(x, NOTHING), x, atol=1e-4, rtol=0)
+    x = images(20, 3, size)
+    with seeded(0):
+        torch.testing.assert_close(random_view(x, NOTHING), x, atol=1e-4, rtol=0)
 
 
 def test_autocast_costs_the_views_no_precision():
@@ -125,16 +121,9 @@ def test_seed_decides_the_view():
     assert not torch.allclose(views[0], views[2], atol=0.1)
 
 
-@pytest.mark.parametrize("size", [28, 33])
-def test_certain_flip_is_the_mirror_image(size):
-    x = images(4, 3, size)
+def test_certain_flip_is_the_mirror_image():
+    x = images(4, 3, 33)
     torch.testing.assert_close(crop_and_flip(x, smallest_area=1, flip=1), x.flip(3), atol=1e-4, rtol=0)
-
-
-def test_crop_of_the_whole_is_the_identity():
-    x = images(50, 1, 33)
-    with seeded(0):
-        torch.testing.assert_close(crop_and_flip(x, smallest_area=1, flip=0), x, atol=1e-4, rtol=0)
 
 
 def test_half_of_the_images_are_mirrored_and_none_is_upside_down():
@@ -143,7 +132,7 @@ def test_half_of_the_images_are_mirrored_and_none_is_upside_down():
     assert (height > 0).all()
 
 
-@pytest.mark.parametrize("smallest_area", [0.08, 0.3, 0.95])
+@pytest.mark.parametrize("smallest_area", [0.3, 0.95])
 def test_crops_have_the_area_and_the_aspect_ratio_that_were_asked_for(smallest_area):
     width, height, _ = crops(smallest_area)
     area, ratio = width.abs() * height, width.abs() / height
@@ -265,9 +254,9 @@ def test_colours_are_clipped_to_the_range():
     assert y.min() == -1
 
 
-@pytest.mark.parametrize("size", [28, 33, 64])
+@pytest.mark.parametrize("size", [28, 64])
 def test_blur_keeps_the_mean_and_lowers_the_variance(size):
-    x = images(50, 3, size)
+    x = images(30, 3, size)
     with seeded(0):
         y = blur(x, chance=1)
     shrunk = y.var((1, 2, 3)) / x.var((1, 2, 3))
@@ -302,33 +291,3 @@ def test_blur_leaves_the_others_as_they_are():
     touched = (x != y).any(3).any(2).any(1)
     assert touched.float().mean() == pytest.approx(0.3, abs=4 * (0.3 * 0.7 / 2000) ** 0.5)
     assert torch.equal(x, before)
-
-
-@pytest.fixture
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_views_cost_less_than_a_tenth_of_a_training_step():
-    """Two views of every image against the default method's step, which draws them and trains on them, turned."""
-    method = Surprisal(Settings(), (3, 32, 32)).to(memory_format=torch.channels_last)
-    optimizers = method.optimizers("train")
-    x = images(method.settings.batch_size, 3, 32).contiguous(memory_format=torch.channels_last)
-
-    def seconds(work):
-        began = time.process_time()
-        work()
-        return time.process_time() - began
-
-    with seeded(0), reduced_precision(torch.device("cpu")):
-        method.step(x, optimizers, progress=0.5)  # the first is slower
-        ratios = [
-            seconds(lambda: [random_view(x, method.recipe) for _ in range(2)])
-            / seconds(lambda: method.step(x, optimizers, progress=0.5))
-            for _ in range(5)
-        ]
-    assert statistics.median(ratios) < 0.10, ratios

@@ -1,5 +1,3 @@
-import inspect
-
 import pytest
 import torch
 
@@ -21,13 +19,7 @@ def numbered(n, height, width):
     return torch.stack([number, -number]).repeat(n, 1, 1, 1)
 
 
-@pytest.mark.parametrize("shift", SHIFTS)
-def test_a_shift_takes_the_images_alone(shift):
-    assert len(inspect.signature(shift).parameters) == 1
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 33), (3, 64)])
+@pytest.mark.parametrize(("channels", "size", "dtype"), [(1, 28, torch.float32), (3, 33, torch.float64)])
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_shape_type_and_range_are_kept_and_the_input_left_alone(shift, channels, size, dtype):
     x = images(5, channels, size).to(dtype)
@@ -44,7 +36,7 @@ def test_shape_type_and_range_are_kept_and_the_input_left_alone(shift, channels,
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_no_image_is_left_as_it_was(shift):
-    x = images(1, 1, 28).repeat(3000, 1, 1, 1)
+    x = images(1, 1, 16).repeat(2000, 1, 1, 1)
     with seeded(0):
         y = shift(x)
     assert (x != y).any(3).any(2).all()
@@ -74,7 +66,7 @@ def test_rotations_are_exact_and_undone_by_the_opposite_turn():
 
 
 def test_rotation_is_each_of_the_three_others_equally_often():
-    x = images(1, 1, 28)
+    x = images(1, 1, 8)
     with seeded(0):
         y = rotation(x.repeat(3000, 1, 1, 1))
     kinds = torch.stack([(y == other).all(3).all(2).all(1) for other in rotations(x)])
@@ -94,8 +86,7 @@ def cells(image, grid):
     ]
 
 
-@pytest.mark.parametrize(("shift", "grid"), [(patches2, 2), (patches3, 3)])
-@pytest.mark.parametrize("size", [28, 33, 32])
+@pytest.mark.parametrize(("shift", "grid", "size"), [(patches2, 2, 33), (patches3, 3, 32)])
 def test_patches_are_the_same_ones_in_another_order(shift, grid, size):
     x = numbered(20, size, size)
     with seeded(0):
@@ -125,9 +116,9 @@ def test_quarters_take_all_23_other_orders_and_never_their_own():
     assert (0, 1, 2, 3) not in orders
 
 
-@pytest.mark.parametrize(("height", "width"), [(28, 28), (33, 33), (32, 47)])
+@pytest.mark.parametrize(("height", "width"), [(28, 28), (32, 47)])
 def test_cut_paste_copies_one_whole_rectangle_from_elsewhere(height, width):
-    x = numbered(1000, height, width)
+    x = numbered(400, height, width)
     with seeded(0):
         y = cut_paste(x)
     assert torch.equal(y[:, 1], -y[:, 0])  # channels stay together
@@ -150,7 +141,7 @@ def test_cut_paste_copies_one_whole_rectangle_from_elsewhere(height, width):
 
 
 def test_cut_paste_reaches_every_edge_to_cut_and_to_paste():
-    x = numbered(2000, 28, 28)
+    x = numbered(1000, 28, 28)
     with seeded(0):
         y = cut_paste(x)[:, 0]
     changed = y != x[:, 0]
@@ -160,7 +151,7 @@ def test_cut_paste_reaches_every_edge_to_cut_and_to_paste():
 
 
 def test_cut_paste_can_take_any_row_to_any_other():
-    x = numbered(5000, 4, 4)[:, 0] // 4  # the number of the row
+    x = numbered(2000, 4, 4)[:, 0] // 4  # the number of the row
     with seeded(0):
         y = cut_paste(x[:, None])[:, 0]
     pairs = {(int(row), int(old)) for row, old in torch.stack([x, y], 3).flatten(0, 2).unique(dim=0)}
@@ -172,7 +163,7 @@ def test_cut_paste_can_take_any_row_to_any_other():
 
 def test_noise_has_a_strength_of_its_own_for_each_image():
     with seeded(0):
-        y = noise(torch.zeros(1000, 1, 40, 40))
+        y = noise(torch.zeros(400, 1, 40, 40))
     spread = y.std((1, 2, 3))
     assert spread.min() == pytest.approx(0.2, abs=0.03)
     clipped = torch.randn(10**5, generator=torch.Generator().manual_seed(0)).clamp(-1, 1).std().item()
