@@ -2,7 +2,6 @@
 
 import tarfile
 import zlib
-from gzip import BadGzipFile
 from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
 
@@ -18,7 +17,7 @@ def unpack(archive: Path, folder: Path, files: tuple[str, ...]) -> None:
             _refuse_escapes(archive, members)
             for file in files:
                 _unpack_one(archive, tar, members.get(PurePosixPath(folder.name, file)), folder / file)
-    except (tarfile.TarError, EOFError, zlib.error, BadGzipFile) as error:
+    except (tarfile.TarError, EOFError, zlib.error) as error:
         raise DatasetError(f"{archive} cannot be unpacked ({error}); delete it and fetch it again") from error
 
 
