@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from normscope.objective import Information
 from normscope.objective.information import donsker_varadhan, moving_log_average
 
+NOTHING = torch.finfo(torch.float32).min  # the log of an average over nothing; finite, as all that a model file holds
 Beta = float | Literal["auto"]
 Pair = tuple[Tensor, Tensor]
 
@@ -29,7 +30,7 @@ class TradeOff(nn.Module):
         super().__init__()
         self.estimator, self.beta, self.ramp = information, beta, ramp
         self.register_buffer("balance", torch.tensor(1.0))
-        self.register_buffer("log_averages", torch.full((critics,), torch.nan))
+        self.register_buffer("log_averages", torch.full((critics,), NOTHING))
 
     def forward(self, pairs: Sequence[Pair], entropy: Tensor, progress: float) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Scores (positive [n], negative [n, m]) of each critic and the codes' entropy → loss and what to record."""
@@ -46,7 +47,7 @@ class TradeOff(nn.Module):
         if self.estimator is not donsker_varadhan:
             return self.estimator(positive, negative)
         before = self.log_averages[number]
-        average = moving_log_average(None if before.isnan() else before, negative.detach())
+        average = moving_log_average(None if before == NOTHING else before, negative.detach())
         self.log_averages[number] = average
         return donsker_varadhan(positive, negative, average)
 
