@@ -1,11 +1,14 @@
+import errno
 import os
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from normscope import files
-from normscope.files import previous, write_atomically
+from normscope.files import previous, write_atomically, write_text
 
 STAGES = ("fsync", "replace", "link")
 
@@ -46,6 +49,176 @@ def test_permissions_are_those_of_an_ordinary_new_file(tmp_path):
     write_atomically(tmp_path / "a", b"")
     (tmp_path / "b").write_bytes(b"")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_permissions_and_owner_of_the_file_that_was_there_are_kept(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    owner = (1234, 4321) if os.geteuid() == 0 else (os.getuid(), os.getgid())
+    os.chown(path, *owner)
+    write_atomically(path, b"new", keep_previous=True)
+    for kept in (path, previous(path)):
+        state = kept.stat()
+        assert (stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid) == (0o640, *owner)
+
+
+def test_nobody_else_can_read_a_private_file_while_it_is_written(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    modes = []
+    write_atomically(path, lambda file: modes.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode)))
+    assert modes == [0o600]
+
+
+def test_a_disk_without_permissions_or_owners_is_written_to_all_the_same(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "chown", refuse)
+    monkeypatch.setattr(os, "chmod", refuse)
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("write", [lambda path: write_atomically(path, b"new"), lambda path: write_text(path, "new")])
+def test_links_stay_and_what_they_lead_to_is_replaced(tmp_path, write):
+    (tmp_path / "far").mkdir()
+    for name in ("there", "not yet there"):
+        target, middle, link = tmp_path / "far" / name, tmp_path / f"middle {name}", tmp_path / f"link {name}"
+        if name == "there":
+            target.write_bytes(b"old")
+        middle.symlink_to(target)
+        link.symlink_to(middle.name)
+        write(link)
+        assert (link.readlink(), middle.readlink()) == (Path(middle.name), target)
+        assert target.read_bytes() == b"new"
+    assert sorted(contents(tmp_path / "far")) == ["not yet there", "there"]
+
+
+def test_a_link_to_itself_is_left_alone(tmp_path):
+    path = tmp_path / "a"
+    path.symlink_to(path)
+    for write in (lambda: write_atomically(path, b"new"), lambda: write_text(path, "new")):
+        with pytest.raises(OSError) as error:
+            write()
+        assert (error.value.errno, error.value.filename) == (errno.ELOOP, str(path))
+    assert path.is_symlink()
+
+
+@pytest.fixture
+def device(tmp_path):
+    """Makes devices such as /dev/null in our own folder, where they may be destroyed."""
+
+    def make(name, major, minor, kind=stat.S_IFCHR):
+        path = tmp_path / name
+        try:
+            os.mknod(path, 0o666 | kind, os.makedev(major, minor))
+            if kind == stat.S_IFCHR:
+                path.open("rb").close()
+        except OSError as error:
+            pytest.skip(f"only root makes devices, and not on every disk ({error})")
+        return path
+
+    return make
+
+
+def test_a_device_is_never_replaced(tmp_path, device):
+    null, link = device("null", 1, 3), tmp_path / "link"
+    link.symlink_to(null)
+    with pytest.raises(OSError, match="Not a regular file") as error:
+        write_atomically(null, b"new", keep_previous=True)
+    assert error.value.filename == str(null)
+    for path in (null, link):
+        write_text(path, "rows")
+        assert stat.S_ISCHR(null.lstat().st_mode)
+    assert link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "null"]
+
+
+def test_a_device_that_is_no_stream_is_left_alone(device):
+    path = device("disk", 240, 200, stat.S_IFBLK)
+    for write in (lambda: write_atomically(path, b"new"), lambda: write_text(path, "new")):
+        with pytest.raises(OSError, match="Not a regular file"):
+            write()
+    assert stat.S_ISBLK(path.lstat().st_mode)
+
+
+def test_text_goes_into_a_fifo_and_the_fifo_stays(tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="Not a regular file"):
+        write_atomically(path, b"new")
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(path, "rows, ü\r\n")
+    assert os.read(reader, 100) == "rows, ü\r\n".encode()
+    os.close(reader)
+    assert path.is_fifo()
+
+
+TO_STDOUT = """
+import runpy, sys
+from pathlib import Path
+write = runpy.run_path(sys.argv[1])["write_text"]
+for path in sys.argv[2:]:
+    write(Path(path), path + "\\n")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="where open descriptors are files")
+def test_text_goes_to_standard_output_wherever_that_leads(tmp_path):
+    """By links of our own: were /dev/stdout replaced, root would have lost it."""
+    link = tmp_path / "stdout"
+    link.symlink_to("/proc/self/fd/1")
+    command = [sys.executable, "-S", "-c", TO_STDOUT, files.__file__, str(link), "/dev/fd/1"]
+    written = f"{link}\n/dev/fd/1\n".encode()
+    assert subprocess.run(command, check=True, capture_output=True).stdout == written
+    log = tmp_path / "log"
+    log.write_bytes(b"before\n")
+    with log.open("ab") as file:
+        subprocess.run(command, check=True, stdout=file)
+    assert log.read_bytes() == b"before\n" + written
+    assert link.is_symlink()
+
+
+def test_text_is_written_whole_as_it_is(tmp_path):
+    write_text(tmp_path / "a", "ü\r\n\n")
+    assert contents(tmp_path) == {"a": "ü\r\n\n".encode()}
+
+
+def failing(number):
+    def fail(file):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_an_error_of_the_disk_names_the_file_and_keeps_the_old_one(tmp_path, number):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError) as error:
+        write_atomically(path, failing(number))
+    assert (error.value.errno, error.value.filename) == (number, str(path))
+    assert contents(tmp_path) == {"a": b"old"}
+
+
+def test_where_there_is_no_folder_the_file_is_named_and_not_a_temporary_one(tmp_path):
+    for path in (tmp_path / "none" / "a", tmp_path / "file" / "a"):
+        (tmp_path / "file").write_bytes(b"")
+        with pytest.raises(OSError) as error:
+            write_text(path, "text")
+        assert error.value.filename == str(path)
+
+
+def test_a_full_device_is_named(device):
+    path = device("full", 1, 7)
+    with pytest.raises(OSError) as error:
+        write_text(path, "text")
+    assert (error.value.errno, error.value.filename) == (errno.ENOSPC, str(path))
 
 
 def test_previous_is_kept_only_when_asked(tmp_path):

@@ -1,7 +1,8 @@
 """The model file: one .safetensors with a JSON card in its header, checksummed, and no code inside."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from torch import Tensor
@@ -11,15 +12,19 @@ from normscope.errors import ModelFileError
 from normscope.files import write_atomically
 from normscope.settings import JSON
 
-FORMAT = "1"
+FORMAT = "2"
+LARGEST = 2**30  # bytes, which are hashed in two seconds; the largest network here, the paper's big one, has 0.8e9
 
 
 def save(path: str | Path, tensors: Mapping[str, Tensor], card: Mapping[str, JSON]) -> str:
     """Write the model file atomically and return its checksum; equal input gives an equal file."""
-    text = json.dumps(card, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    data, checksum = sealed.seal(tensors, {"normscope": FORMAT, "card": text})
+    if (name := first_not_finite(tensors)) is not None:
+        raise ModelFileError(f"{path} was not written: the model's tensor {name!r} has NaN or infinite values")
+    chunks, checksum = sealed.seal(tensors, {"normscope": FORMAT, "card": to_text(card)})
+    if (size := sum(map(len, chunks))) > LARGEST:
+        raise ModelFileError(f"{path} was not written: it would have {size:,} bytes, more than the {LARGEST:,} allowed")
     try:
-        write_atomically(Path(path), data)
+        write_atomically(Path(path), lambda file: file.writelines(chunks))
     except OSError as error:
         raise ModelFileError(
             f"{path} cannot be written: {error.strerror}; choose a folder that exists, is writable and has room"
@@ -27,32 +32,82 @@ def save(path: str | Path, tensors: Mapping[str, Tensor], card: Mapping[str, JSO
     return checksum
 
 
+def read_header(path: str | Path) -> tuple[dict[str, JSON], sealed.Header]:
+    """Card and header, before anything else is read: `header.tensors` has the dtype and shape of every tensor.
+
+    Both are well-formed, but only `read_tensors` or `verify` tell whether they are intact.
+    """
+    with refusals(path):
+        header = sealed.read_header(Path(path), LARGEST)
+        if "normscope" not in header.texts or "card" not in header.texts:
+            raise sealed.SealError("is not a normscope model")
+        check_format(path, header.texts["normscope"])
+        return from_text(header.texts["card"]), header
+
+
+def read_tensors(path: str | Path, header: sealed.Header) -> dict[str, Tensor]:
+    """The tensors, all finite, of a file of which every bit is as it was saved."""
+    with refusals(path):
+        tensors = sealed.read_tensors(Path(path), header)
+        if (name := first_not_finite(tensors)) is not None:
+            raise sealed.SealError(f"has NaN or infinite values in its tensor {name[:80]!r}")
+        return tensors
+
+
+def verify(path: str | Path, header: sealed.Header) -> None:
+    """Raise unless every bit is as it was saved; no tensor is kept in memory."""
+    with refusals(path):
+        sealed.verify(Path(path), header)
+
+
 def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, JSON], str]:
-    """Tensors, card and checksum of a file of which every bit is as it was saved."""
-    try:
-        tensors, texts, checksum = sealed.read(Path(path))
-    except sealed.SealError as error:
-        raise ModelFileError(f"{path} {error}; give a model that `normscope fit` wrote") from error
-    if "normscope" not in texts or "card" not in texts:
-        raise ModelFileError(f"{path} is not a normscope model; give a model that `normscope fit` wrote")
-    if texts["normscope"] != FORMAT:
-        raise ModelFileError(
-            f"{path} has format {texts['normscope']}, this normscope reads {FORMAT}; upgrade normscope or fit again"
-        )
-    return tensors, read_json(path, texts["card"]), checksum
+    """Tensors, card and checksum."""
+    card, header = read_header(path)
+    return read_tensors(path, header), card, header.checksum
 
 
 def read_card(path: str | Path) -> tuple[dict[str, JSON], str]:
-    """Card and checksum, verified as in `load`."""
-    _, card, checksum = load(path)
-    return card, checksum
+    """Card and checksum, verified."""
+    card, header = read_header(path)
+    verify(path, header)
+    return card, header.checksum
 
 
-def read_json(path: str | Path, text: str) -> dict[str, JSON]:
+@contextmanager
+def refusals(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except sealed.SealError as error:
+        raise ModelFileError(f"{path} {error}; give a model that `normscope fit` wrote") from error
+
+
+def check_format(path: str | Path, given: str) -> None:
+    if given == "1":
+        raise ModelFileError(f"{path} was written by an older normscope (format 1); fit it again")
+    if given != FORMAT:
+        raise ModelFileError(
+            f"{path} has format {given[:20]!r}, this normscope reads {FORMAT!r}; upgrade normscope or fit it again"
+        )
+
+
+def to_text(card: Mapping[str, JSON]) -> str:
+    return json.dumps(card, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def from_text(text: str) -> dict[str, JSON]:
+    """The inverse of `to_text`; JSON that it would have written otherwise, as with a key twice, is refused."""
     try:
         card = json.loads(text)
+        if isinstance(card, dict) and to_text(card) == text:
+            return card
     except (ValueError, RecursionError):
-        card = None
-    if not isinstance(card, dict):
-        raise ModelFileError(f"{path} has a card that is not JSON; give a model that `normscope fit` wrote")
-    return card
+        pass
+    raise sealed.SealError("has a damaged card")
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """In parts: of a whole tensor `isfinite` would make a second one."""
+    for name, tensor in tensors.items():
+        if not all(part.isfinite().all() for part in tensor.detach().reshape(-1).split(2**20)):
+            return name
+    return None

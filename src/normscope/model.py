@@ -1,6 +1,8 @@
 """Model: a fitted method as an immutable value; the command line, reports, servers and exports share it."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, cast
@@ -8,6 +10,7 @@ from typing import TypedDict, cast
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from normscope import artifact, inference
 from normscope.calibration import Calibration
@@ -17,10 +20,13 @@ from normscope.images import store
 from normscope.images.folder import printable
 from normscope.images.store import Store
 from normscope.methods import find
-from normscope.options import options_of
+from normscope.options import Options, options_of
+from normscope.sealed import TensorInfo
 from normscope.settings import JSON
 from normscope.training.method import Method, Reference, part
 from normscope.training.randomness import seeded
+
+WEIGHTS, REFERENCE = "weights", "reference"  # what the names of tensors in a model file begin with
 
 
 class Row(TypedDict):
@@ -93,29 +99,66 @@ class Model:
 
     def save(self, path: str | Path) -> str:
         """Writes the model file, whole or not at all; returns its SHA-256."""
-        tensors = {f"weights.{name}": value for name, value in self.method.state_dict().items()}
-        tensors |= {f"reference.{name}": value for name, value in self.reference.items()}
+        tensors = {f"{WEIGHTS}.{name}": value for name, value in self.method.state_dict().items()}
+        tensors |= {f"{REFERENCE}.{name}": value for name, value in self.reference.items()}
         tensors |= self.calibration.pack()[0] if self.calibration else {}
         return artifact.save(path, tensors, cast(dict[str, JSON], self.card))
 
 
 def load(path: str | Path, *, device: str = "auto") -> Model:
-    """The model in a file. Nothing in the file is executed, and a file that was changed is refused."""
-    tensors, card, _ = artifact.load(path)
+    """The model in a file. Nothing in the file is executed, and a file that was changed is refused.
+
+    Its tensors are compared with what its card asks for before any of them is read and any network is allocated.
+    """
+    read, header = artifact.read_header(path)
+    card = cast(Card, read)
     try:
-        return from_parts(tensors, cast(Card, card), device)
-    except (KeyError, TypeError, AttributeError, RuntimeError, NormscopeError) as error:
+        options = options_of(card, device)
+        shape = (3, card["preprocessing"]["size"], card["preprocessing"]["size"])
+        check_weights(part(header.tensors, WEIGHTS), options, shape)
+        method = made(options, shape)
+    except (KeyError, TypeError, AttributeError, RuntimeError, ImportError, NormscopeError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelFileError(f"{path} does not hold a model of this version ({reason}); fit it again") from error
+    return from_tensors(artifact.read_tensors(path, header), method, card, options)
 
 
-def from_parts(tensors: Mapping[str, torch.Tensor], card: Card, device: str) -> Model:
-    options = options_of(card, device)
-    size = card["preprocessing"]["size"]
-    with seeded(0):  # weights are drawn, only to be replaced; not from the caller's generator
-        method = find(options.method)(options.settings, (3, size, size))
-    method.load_state_dict(part(tensors, "weights"))
+def from_tensors(tensors: Mapping[str, torch.Tensor], method: Method, card: Card, options: Options) -> Model:
+    method.load_state_dict(part(tensors, WEIGHTS))
     method.to(options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    reference = {name: value.to(options.device) for name, value in part(tensors, "reference").items()}
+    reference = {name: value.to(options.device) for name, value in part(tensors, REFERENCE).items()}
     calibration = Calibration.unpack(tensors, card["calibration"]) if card["calibration"] else None
     return Model(method.eval(), reference, calibration, card, options.device)
+
+
+def made(options: Options, shape: tuple[int, int, int]) -> Method:
+    """The method as the card describes it; its weights are still to be loaded."""
+    with seeded(0):  # weights are drawn, only to be replaced; not from the caller's generator
+        return find(options.method)(options.settings, shape)
+
+
+def check_weights(stored: Mapping[str, TensorInfo], options: Options, shape: tuple[int, int, int]) -> None:
+    """Raise unless the file has the weights of this method, by name, type and shape; nothing is allocated."""
+    with torch.device("meta"), at_most(2 * len(stored) + 100):
+        wanted = {
+            name: TensorInfo(one.dtype, tuple(one.shape)) for name, one in made(options, shape).state_dict().items()
+        }
+    for name in wanted.keys() | stored.keys():
+        if wanted.get(name) != stored.get(name):
+            raise ModelFileError(f"{name} is {stored.get(name)} and should be {wanted.get(name)}")
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """Inside, networks may register so many parameters: a card must not make us build a million layers."""
+    left = itertools.count(count, -1)
+
+    def register(*_: object) -> None:
+        if next(left) <= 0:
+            raise ModelFileError("its settings ask for more layers than it has")
+
+    hook = register_module_parameter_registration_hook(register)
+    try:
+        yield
+    finally:
+        hook.remove()

@@ -188,6 +188,6 @@ def test_the_checkpoint_of_another_seed_is_refused_in_one_line_and_kept(folder, 
     code, errors = finish(start(folder, continued, "--resume", "--seed", "1"))
     assert code == 2
     assert len(errors.splitlines()) == 1
-    assert "is of another run (seed 0, now 1); delete it or leave out --resume" in errors
+    assert "is of another run (seed 0, now 1); delete it or start anew" in errors
     assert checkpoint_of(continued).read_bytes() == before
     assert not continued.exists()

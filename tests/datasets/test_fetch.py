@@ -147,6 +147,16 @@ def test_a_wrong_checksum_leaves_nothing(server, source, tmp_path):
     assert server.ranges == [None]
 
 
+@pytest.mark.parametrize("says_length", [True, False])
+def test_a_download_without_end_is_stopped_and_leaves_nothing(server, source, tmp_path, monkeypatch, says_length):
+    monkeypatch.setattr(module, "LARGEST", len(PACKED) - 1)
+    server.says_length = says_length
+    assert f"data.gz has more than {len(PACKED) - 1:,} bytes" in refused(source, tmp_path)
+    assert (names(tmp_path / "some"), len(server.ranges)) == ([], 1)
+    monkeypatch.setattr(module, "LARGEST", len(PACKED))
+    fetch(source, tmp_path)
+
+
 def test_what_the_server_has_not_is_asked_for_once(server, source, tmp_path):
     server.files.clear()
     assert f"{server.url}/data.gz cannot be downloaded (the server says 404 Not Found)" in refused(source, tmp_path)
@@ -167,9 +177,23 @@ def test_nobody_listens(server, source, tmp_path):
 
 
 def test_a_server_that_falls_silent_counts_as_dropped(server, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SILENCE", 0.2)
+    real = module.urlopen
+
+    def urlopen(request, timeout):
+        assert timeout == module.SILENCE
+        answer = real(request, timeout=timeout)
+        blocks = [answer.read(1000)]
+
+        def read1(size):
+            if blocks:
+                return blocks.pop()
+            raise TimeoutError("timed out")
+
+        answer.read1 = read1
+        return answer
+
+    monkeypatch.setattr(module, "urlopen", urlopen)
     monkeypatch.setattr(module, "TRIES", 2)
-    server.crawl_after = 1000
     assert "cannot be downloaded (timed out)" in refused(source, tmp_path)
     assert server.ranges == [None, "bytes=1000-"]
     assert (tmp_path / "some/data.gz.part").read_bytes() == PACKED[:2000]

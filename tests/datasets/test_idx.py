@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from normscope.datasets import fashion_mnist, mnist
+from normscope.datasets import fashion_mnist, mnist, published
 from normscope.datasets.idx import parse_idx
 from normscope.errors import DatasetError
 
@@ -18,9 +18,13 @@ def idx(array: np.ndarray) -> bytes:
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
-@pytest.fixture(params=[mnist, fashion_mnist], ids=["mnist", "fashion-mnist"])
+BOTH = pytest.mark.parametrize("module", [mnist, fashion_mnist], ids=["mnist", "fashion-mnist"], indirect=True)
+
+
+@pytest.fixture
 def module(request):
-    return request.param
+    """mnist where one of the two will do: both are read by the same lines."""
+    return getattr(request, "param", mnist)
 
 
 @pytest.fixture
@@ -39,6 +43,7 @@ def folder(module, arrays, tmp_path) -> Path:
     return folder
 
 
+@BOTH
 def test_packed_and_plain_files_are_read_alike(module, folder, arrays):
     packed = module.load(folder.parent, verify=False)
     for name, array in zip(FILES, arrays, strict=True):
@@ -62,6 +67,7 @@ def test_the_right_checksum_passes_however_the_file_was_packed(module, folder, a
     assert len(module.load(folder.parent).train_images) == 20
 
 
+@BOTH
 def test_another_file_of_the_same_format_is_refused(module, folder):
     with pytest.raises(
         DatasetError, match=f"train-images-idx3-ubyte.gz .* expected MD5 .* {module.PUBLISHED.home}"
@@ -95,6 +101,17 @@ def test_a_truncated_packed_file_is_refused(module, folder):
 def test_a_file_that_is_not_gzip_is_refused(module, folder, content):
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(content)
     with pytest.raises(DatasetError, match="train-labels-idx1-ubyte"):
+        module.load(folder.parent, verify=False)
+
+
+def test_a_file_that_unpacks_without_end_is_refused(module, folder, monkeypatch):
+    monkeypatch.setattr(published, "LARGEST", 1000)
+    path = folder / "train-images-idx3-ubyte.gz"
+    with pytest.raises(DatasetError, match=r"idx3-ubyte.gz has more than 1,000 bytes; expected the file published at"):
+        module.load(folder.parent, verify=False)
+    (folder / "train-images-idx3-ubyte").write_bytes(gzip.decompress(path.read_bytes()))
+    path.unlink()
+    with pytest.raises(DatasetError, match=r"idx3-ubyte has more than 1,000 bytes; expected the file published at"):
         module.load(folder.parent, verify=False)
 
 

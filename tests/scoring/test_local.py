@@ -1,7 +1,7 @@
 import pytest
 import torch
-
 from normscope.scoring.held_out import held_out
+
 from normscope.scoring.local import columns, fit_heat, fit_local, heat, local_surprisal, smooth, some_channels
 from normscope.training.randomness import seeded
 

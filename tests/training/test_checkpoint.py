@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from normscope import sealed
 from normscope.errors import CheckpointError
 from normscope.files import previous
 from normscope.training import checkpoint
@@ -128,11 +129,11 @@ def test_falls_back_to_the_previous_when_the_newest_is_damaged_or_gone(path):
 
 
 def test_neither_usable_is_one_sentence(path):
-    with pytest.raises(CheckpointError, match=r"run\.checkpoint does not exist; leave out --resume"):
+    with pytest.raises(CheckpointError, match=r"run\.checkpoint does not exist; start anew"):
         checkpoint.load(path)
     path.write_bytes(b"\x80pickle")
     previous(path).write_bytes(b"")
-    with pytest.raises(CheckpointError, match="is not a safetensors file; leave out --resume"):
+    with pytest.raises(CheckpointError, match="is not a safetensors file; start anew"):
         checkpoint.load(path)
 
 
@@ -150,7 +151,7 @@ def test_remove_and_exists(path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"seed": 2}, r"\(seed 1, now 2\); delete it or leave out --resume"),
+        ({"seed": 2}, r"\(seed 1, now 2\); delete it or start anew"),
         ({"settings": {"beta": 20.0, "widths": [1, 2]}}, r"\(settings\.beta 5\.0, now 20\.0\)"),
         ({"settings": {"beta": 5.0, "widths": [1]}}, r"\(settings\.widths \[1, 2\], now \[1\]\)"),
         ({"settings": {"beta": 5.0}}, r"\(settings\.widths \[1, 2\], now absent\)"),
@@ -174,6 +175,42 @@ def test_a_model_file_or_other_format_is_no_checkpoint(path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="is not a checkpoint of format 1"):
         checkpoint.load(path)
+
+
+@pytest.mark.parametrize(
+    ("skeleton", "facts"),
+    [
+        ("", "{}"),
+        ('{"tensor":"0"}', "{}"),
+        ('{"dict":[[[],1]]}', "{}"),
+        ('{"dict":[1]}', "{}"),
+        ('{"set":[]}', "{}"),
+        ("[" * 100_000, "{}"),
+        ("1", "[]"),
+        ("1", '"text"'),
+        ("1", "{"),
+    ],
+)
+def test_a_skeleton_or_facts_that_were_never_saved_are_refused(path, skeleton, facts):
+    texts = {"normscope_checkpoint": "1", "skeleton": skeleton, "facts": facts}
+    path.write_bytes(b"".join(sealed.seal({}, texts)[0]))
+    with pytest.raises(CheckpointError, match="has a damaged header; start anew"):
+        checkpoint.load(path)
+
+
+def test_a_link_stays_and_what_it_leads_to_is_the_checkpoint(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "run.checkpoint"
+    link.symlink_to(tmp_path / "disk" / "kept")
+    for state in (1, 2):
+        checkpoint.save(link, state, {})
+    assert checkpoint.load(link)[0] == 2
+    (tmp_path / "disk" / "kept").write_bytes(b"damaged")
+    assert checkpoint.load(link)[0] == 1
+    checkpoint.remove(link)
+    assert link.is_symlink()
+    assert list((tmp_path / "disk").iterdir()) == []
+    assert not checkpoint.exists(link)
 
 
 def test_where_it_cannot_be_written_says_so(tmp_path):

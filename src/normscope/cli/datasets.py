@@ -13,7 +13,7 @@ from normscope.cli.output import Debug, Json, one_line_errors, print_json, say
 from normscope.errors import DatasetError, SettingError
 
 if TYPE_CHECKING:
-    from normscope.datasets.fetch import Progress
+    from normscope.datasets.fetch import DownloadCallback
     from normscope.datasets.published import Published
 
 
@@ -146,7 +146,7 @@ def fetch_files(name: str, root: Path | None, json: bool) -> None:
 
 
 @contextmanager
-def download_bar() -> Iterator["Progress"]:
+def download_bar() -> Iterator["DownloadCallback"]:
     """A bar for each download on a terminal, elsewhere a line."""
     tasks: dict[str, int] = {}
     if not sys.stderr.isatty():

@@ -1,4 +1,7 @@
-"""Downloads published files: continued where they were cut, checked, and in place only once they are whole."""
+"""Downloads published files: continued where they were cut, checked, and in place only once they are whole.
+
+Not by pooch, which begins a download that was cut from the start again and takes however many bytes a server sends.
+"""
 
 import hashlib
 import http.client
@@ -13,7 +16,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from normscope.datasets.archive import unpack
-from normscope.datasets.published import Download, Published, data_folder, missing, read_published
+from normscope.datasets.published import LARGEST, Download, Published, data_folder, missing, read_published
 from normscope.errors import DatasetError
 from normscope.files import sync_folder
 
@@ -23,10 +26,11 @@ SILENCE = 30.0  # seconds without a byte after which a connection counts as drop
 BLOCK = 2**16
 NOTHING_LEFT = 416  # the answer to a range that begins at the end of the file
 
-Progress = Callable[[str, int, int | None], None]  # the url, bytes that are here, bytes in all where that is known
+# Called with the url, the number of bytes that have arrived, and that of all bytes if the server says so.
+DownloadCallback = Callable[[str, int, int | None], None]
 
 
-def fetch(source: Published, root: Path | None = None, progress: Progress | None = None) -> Path | None:
+def fetch(source: Published, root: Path | None = None, callback: DownloadCallback | None = None) -> Path | None:
     """Get what is missing or damaged of a data set and return its folder, or None if it needs no file."""
     if not source.files:
         return None
@@ -39,7 +43,7 @@ def fetch(source: Published, root: Path | None = None, progress: Progress | None
         folder.mkdir(parents=True, exist_ok=True)
         for download in source.downloads:
             if not all(_intact(folder / file, source) for file in download.files):
-                _get(download, folder, progress or _silent)
+                _get(download, folder, callback or _silent)
                 for file in download.files:
                     read_published(folder / file, source)
     except OSError as error:
@@ -60,23 +64,23 @@ def _intact(path: Path, source: Published) -> bool:
         return False
 
 
-def _get(download: Download, folder: Path, progress: Progress) -> None:
+def _get(download: Download, folder: Path, callback: DownloadCallback) -> None:
     """A .gz stays as it is; a .tar.gz is unpacked and goes."""
     path = folder / PurePosixPath(download.url).name
     if not path.is_file() or _md5(path) != download.md5:
-        _download(download, path, progress)
+        _download(download, path, callback)
     if path.name.endswith(".tar.gz"):
         unpack(path, folder, download.files)
         path.unlink()
 
 
-def _download(download: Download, path: Path, progress: Progress) -> None:
+def _download(download: Download, path: Path, callback: DownloadCallback) -> None:
     part = path.with_name(path.name + ".part")
     continued = part.exists()
-    _transfer(download.url, part, progress)
+    _transfer(download.url, part, callback)
     if continued and _md5(part) != download.md5:  # what was there was of something else
         part.unlink()
-        _transfer(download.url, part, progress)
+        _transfer(download.url, part, callback)
     actual, size = _md5(part), part.stat().st_size
     if actual != download.md5:
         part.unlink()
@@ -90,13 +94,13 @@ def _download(download: Download, path: Path, progress: Progress) -> None:
     sync_folder(path.parent)
 
 
-def _transfer(url: str, part: Path, progress: Progress) -> None:
+def _transfer(url: str, part: Path, callback: DownloadCallback) -> None:
     """Fill `part` up, again and again while the connection drops; each try continues where the last one ended."""
     for attempt in range(TRIES):
         if attempt:
             time.sleep(PAUSE * 2 ** (attempt - 1))
         try:
-            _receive(url, part, progress)
+            _receive(url, part, callback)
             return
         except HTTPError as error:
             error.close()
@@ -110,7 +114,7 @@ def _transfer(url: str, part: Path, progress: Progress) -> None:
     raise DatasetError(f"{url} cannot be downloaded ({reason}); try again, what has arrived so far is kept")
 
 
-def _receive(url: str, part: Path, progress: Progress) -> None:
+def _receive(url: str, part: Path, callback: DownloadCallback) -> None:
     """One connection; raises if it ends before the file does."""
     have = part.stat().st_size if part.exists() else 0
     request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})
@@ -118,13 +122,21 @@ def _receive(url: str, part: Path, progress: Progress) -> None:
     with urlopen(request, timeout=SILENCE) as answer:
         have = have if answer.status == http.client.PARTIAL_CONTENT else 0  # else the server sends all of it again
         total = None if answer.length is None else have + answer.length
+        _check_size(url, part, total or 0)
         with _on_disk(part, "ab" if have else "wb") as write:
             while block := answer.read1(BLOCK):
                 write(block)
                 have += len(block)
-                progress(url, have, total)
+                _check_size(url, part, have)
+                callback(url, have, total)
     if total is not None and have < total:
         raise ConnectionError(f"the connection ended after {have} of {total} bytes")
+
+
+def _check_size(url: str, part: Path, size: int) -> None:
+    if size > LARGEST:
+        part.unlink(missing_ok=True)
+        raise DatasetError(f"{url} has more than {LARGEST:,} bytes, as no published file has; try again later")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from normscope.errors import DatasetError
 
 DATA_ROOT_VARIABLE = "NORMSCOPE_DATA"
+LARGEST = 2**28  # bytes of a file, packed or unpacked; the largest of all that are published here have 170e6
 
 
 class Download(NamedTuple):
@@ -61,7 +62,8 @@ def read_published(path: Path, source: Published, verify: bool = True) -> bytes:
         found = packed if packed.is_file() else path
         if found.exists() and not found.is_file():  # opening a FIFO would wait for a writer
             raise DatasetError(f"{found} is not a regular file; expected the file published at {source.home}")
-        content = gzip.decompress(found.read_bytes()) if found is packed else found.read_bytes()
+        with gzip.open(found) if found is packed else found.open("rb") as file:
+            content = file.read(LARGEST + 1)
     except FileNotFoundError:
         get = f"; `normscope datasets fetch {source.name}` downloads it" if source.downloads else ""
         raise DatasetError(
@@ -69,6 +71,8 @@ def read_published(path: Path, source: Published, verify: bool = True) -> bytes:
         ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise DatasetError(f"{found} cannot be read ({error}); expected the file published at {source.home}") from error
+    if len(content) > LARGEST:
+        raise DatasetError(f"{found} has more than {LARGEST:,} bytes; expected the file published at {source.home}")
     if verify:
         _check(found, content, source.files[path.name], source.home)
     return content

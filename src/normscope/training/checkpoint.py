@@ -13,7 +13,7 @@ from torch import Tensor
 
 from normscope import sealed
 from normscope.errors import CheckpointError
-from normscope.files import leftovers, previous, write_atomically
+from normscope.files import followed, leftovers, previous, write_atomically
 from normscope.settings import JSON
 
 FORMAT = "1"
@@ -24,11 +24,11 @@ def save(path: Path, state: Tree, facts: Mapping[str, JSON]) -> None:
     """Write `state` atomically; `facts` (settings, data checksum, seed …) say which run it belongs to."""
     tensors: dict[str, Tensor] = {}
     skeleton = json.dumps(encode(state, tensors))
-    data, _ = sealed.seal(
+    chunks, _ = sealed.seal(
         tensors, {"normscope_checkpoint": FORMAT, "skeleton": skeleton, "facts": json.dumps(facts, sort_keys=True)}
     )
     try:
-        write_atomically(path, data, keep_previous=True)
+        write_atomically(path, lambda file: file.writelines(chunks), keep_previous=True)
     except OSError as error:
         raise CheckpointError(
             f"checkpoint {path} cannot be written: {error.strerror}; choose a folder that is writable and has room"
@@ -43,13 +43,11 @@ def load(path: Path, expect: Mapping[str, JSON] | None = None) -> tuple[Tree, di
         try:
             state, facts = read(previous(path))
         except sealed.SealError:
-            raise CheckpointError(f"checkpoint {path} {error}; leave out --resume") from error
+            raise CheckpointError(f"checkpoint {path} {error}; start anew") from error
     if expect is not None:
         difference = first_difference(facts, json.loads(json.dumps(expect)))
         if difference:
-            raise CheckpointError(
-                f"checkpoint {path} is of another run ({difference}); delete it or leave out --resume"
-            )
+            raise CheckpointError(f"checkpoint {path} is of another run ({difference}); delete it or start anew")
     return state, facts
 
 
@@ -59,19 +57,24 @@ def exists(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Delete the checkpoint and the one before it, the newest last, and what a killed process left half-written."""
-    for part in leftovers(path):
+    """Delete the checkpoint and the one before it, the newest last, and what a killed process left half-written.
+
+    If `path` is a link, the file that it leads to is deleted, and the link stays.
+    """
+    for part in (*leftovers(path), previous(path), followed(path)):
         part.unlink(missing_ok=True)
-    previous(path).unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
 
 
 def read(path: Path) -> tuple[Tree, dict[str, JSON]]:
-    tensors, texts, _ = sealed.read(path)
-    if texts.get("normscope_checkpoint") != FORMAT:
+    header = sealed.read_header(path)
+    if header.texts.get("normscope_checkpoint") != FORMAT:
         raise sealed.SealError(f"is not a checkpoint of format {FORMAT}")
+    tensors = sealed.read_tensors(path, header)
     try:
-        return decode(json.loads(texts["skeleton"]), tensors), json.loads(texts["facts"])
+        state, facts = decode(json.loads(header.texts["skeleton"]), tensors), json.loads(header.texts["facts"])
+        if not isinstance(facts, dict):
+            raise ValueError("facts have names")
+        return state, facts
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise sealed.SealError("has a damaged header") from error
 

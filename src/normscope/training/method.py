@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -18,10 +18,13 @@ Batches = Iterable[Tensor]
 """What `encode` makes of images, a batch at a time; can be iterated more than once."""
 
 
-def part(reference: Reference, prefix: str) -> Reference:
+T = TypeVar("T")
+
+
+def part(entries: Mapping[str, T], prefix: str) -> dict[str, T]:
     """The entries whose names begin with the prefix and a dot, without these."""
     start = f"{prefix}."
-    return {name.removeprefix(start): value for name, value in reference.items() if name.startswith(start)}
+    return {name.removeprefix(start): value for name, value in entries.items() if name.startswith(start)}
 
 
 class Batch(NamedTuple):
