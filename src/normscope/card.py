@@ -64,11 +64,11 @@ def data_of(normal: Store, training: Store, anomalies: Store | None, skipped: in
     }
 
 
-def training_of(plan: Plan, outcome: Outcome, seconds: float) -> Training:
+def training_of(plan: Plan, budget: float | None, outcome: Outcome, seconds: float) -> Training:
     return {
         "seed": plan.seed,
         "epochs": plan.epochs,
-        "budget": plan.budget,
+        "budget": budget,
         "steps": outcome.steps,
         "seconds": round(seconds, 3),
         "device": str(plan.device),

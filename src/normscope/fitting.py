@@ -1,6 +1,7 @@
 """Images → Model, one function read top to bottom."""
 
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from normscope import __version__, inference
 from normscope.calibration import Calibration, held_out
 from normscope.card import data_of, make_card, training_of
 from normscope.errors import CollapseError, SettingError, TrainingError
+from normscope.forecast import seconds_after_training
 from normscope.images.store import Store, Unreadable
 from normscope.intake import Images, check_worth_learning, gather
 from normscope.methods import find, method_names
@@ -22,6 +24,7 @@ from normscope.settings import JSON, to_json
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
 from normscope.training.batches import to_float
+from normscope.training.encoded import Encoded
 from normscope.training.method import Method
 from normscope.training.observer import Observer
 from normscope.training.randomness import seeded
@@ -59,10 +62,11 @@ def fit(
     known = gather_anomalies(anomalies, options.method, normal.size)
     training, calibrating = split(len(normal), options)
     train_images = normal.subset(training)
-    plan = make_plan(options, train_images, known, checkpoint, resume)
     method = initialised(options, normal.size)
-    outcome = train(method, train_images, known, plan, observer, allow_collapse)
     encoded = inference.encoded(method, normal, options.device, observer)
+    budget = training_seconds(options, method, encoded, len(training), time.perf_counter() - began)
+    plan = make_plan(options, budget, train_images, known, checkpoint, resume)
+    outcome = train(method, train_images, known, plan, observer, allow_collapse)
     reference = loop.finish(method, encoded.subset(training), options.seed)
     calibration, outliers = None, list[Outlier]()
     if options.false_alarm_rate is not None:
@@ -73,7 +77,12 @@ def fit(
     data = data_of(normal, train_images, known, len(left_out))
     seconds = time.perf_counter() - began
     card = make_card(
-        options.method, options.settings, calibration, normal.size, data, training_of(plan, outcome, seconds)
+        options.method,
+        options.settings,
+        calibration,
+        normal.size,
+        data,
+        training_of(plan, options.budget, outcome, seconds),
     )
     return Fitted(Model(method.eval(), reference, calibration, card, options.device), outliers, left_out)
 
@@ -121,13 +130,28 @@ def train(
     return outcome
 
 
+def training_seconds(options: Options, method: Method, images: Encoded, trained: int, spent: float) -> float | None:
+    """What the budget leaves for training, at least half of it: less what was spent on reading and what comes after."""
+    if options.budget is None or not method.phases():
+        return options.budget
+    calibrates = options.false_alarm_rate is not None
+    began = time.perf_counter()
+    after = seconds_after_training(method, replace(images, observer=Observer()), trained, calibrates, options.budget)
+    return max(options.budget / 2, options.budget - spent - after - (time.perf_counter() - began))
+
+
 def make_plan(
-    options: Options, training: Store, anomalies: Store | None, checkpoint: Path | None, resume: bool
+    options: Options,
+    budget: float | None,
+    training: Store,
+    anomalies: Store | None,
+    checkpoint: Path | None,
+    resume: bool,
 ) -> loop.Plan:
     return loop.Plan(
         seed=options.seed,
         epochs=options.epochs,
-        budget=options.budget,
+        budget=budget,
         device=options.device,
         checkpoint=checkpoint,
         resume=resume,

@@ -9,7 +9,7 @@ from torch import nn
 
 from normscope.errors import SettingError, TrainingError
 from normscope.training import checkpoint, loop
-from normscope.training.budget import MEASURED, RESERVED, WARM_UP
+from normscope.training.budget import MEASURED, WARM_UP
 from normscope.training.encoded import Encoded
 from normscope.training.loop import Plan, train
 from normscope.training.method import Method
@@ -196,28 +196,33 @@ def spending(clock, cost, *phases):
     return Weight(*(phases or [Phase("train", 10**6)]), during=lambda step: clock.spend(cost(step)))
 
 
-def test_the_budget_is_used_up_and_not_exceeded(clock):
+def test_the_budget_is_used_up(clock):
     jitter = np.random.default_rng(0)
     method = spending(clock, lambda step: 2.0 if step <= WARM_UP else jitter.uniform(0.09, 0.11))
     outcome, seen = run(method, Plan(budget=60.0))
-    assert 0.9 * 60 < clock.now - 100 < 60
+    assert clock.now - 100 == pytest.approx(60, rel=0.01)
     assert outcome.steps == seen[-1].step == seen[-1].steps
     assert seen[-1].seconds == pytest.approx(clock.now - 100)
 
 
-def test_steps_are_fixed_after_the_measured_ones_and_never_changed_again(clock):
-    _, seen = run(spending(clock, lambda step: 0.1 if step <= 12 else 0.4), Plan(budget=10.0))
+@pytest.mark.parametrize("later", [0.05, 0.4])
+def test_a_machine_that_becomes_slower_or_faster_does_not_change_how_long_it_takes(clock, later):
+    _, seen = run(spending(clock, lambda step: 0.1 if step <= 40 else later), Plan(budget=20.0))
+    assert clock.now - 100 == pytest.approx(20, rel=0.03)
     measured = WARM_UP + MEASURED
     assert [progress.steps for progress in seen[: measured - 1]] == [None] * (measured - 1)
-    assert {progress.steps for progress in seen[measured - 1 :]} == {int(10 * (1 - RESERVED) / 0.1)}
-    assert len(seen) == 95
+    assert seen[measured].steps == 200
 
 
-def test_a_schedule_knows_the_steps_once_they_are_fixed(clock):
-    method = spending(clock, lambda step: 0.1)
-    run(method, Plan(budget=10.0))
-    assert [call.progress for call in method.calls[WARM_UP + MEASURED :]] == [step / 95 for step in range(10, 95)]
+def test_progress_never_jumps_back_and_ends_whatever_is_planned(clock):
+    method = spending(clock, lambda step: 0.1 if step <= 40 else 0.3)
+    run(method, Plan(budget=20.0))
+    after = [call.progress for call in method.calls[WARM_UP + MEASURED + 1 :]]
+    steps = np.diff(after)
     assert all(0 <= call.progress < 1 for call in method.calls)
+    assert (steps > 0).all()
+    assert steps.max() < 0.03
+    assert after[-1] + steps[-1] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("epochs", [None, 3])
@@ -231,8 +236,8 @@ def test_the_budget_is_shared_out_by_the_epochs_of_the_phases(clock):
     method = spending(clock, lambda step: 0.1, Phase("one", 1000), Phase("two", 3000))
     run(method, Plan(budget=100.0))
     phases = [call.phase for call in method.calls]
-    assert phases.count("one") == pytest.approx(0.95 * 250, abs=1)
-    assert phases.count("two") == pytest.approx(0.95 * 750, abs=1)
+    assert phases.count("one") == pytest.approx(250, abs=1)
+    assert phases.count("two") == pytest.approx(750, abs=1)
 
 
 def test_a_budget_too_small_for_anything_is_one_step(clock):

@@ -184,7 +184,7 @@ def test_a_checkpoint_of_another_run_is_refused_and_kept(tmp_path):
     assert bits(method) == bits(new())
 
 
-def test_a_resumed_run_keeps_the_steps_that_its_budget_gave_it(tmp_path, monkeypatch):
+def test_a_resumed_run_keeps_its_plan_and_its_budget(tmp_path, monkeypatch):
     path, now = tmp_path / "checkpoint", SimpleNamespace(seconds=0.0, each=0.1)
 
     def tick():
@@ -196,9 +196,20 @@ def test_a_resumed_run_keeps_the_steps_that_its_budget_gave_it(tmp_path, monkeyp
     seen = []
     with pytest.raises(KeyboardInterrupt):
         fit(new(stop_at=30), PIXELS, Plan(budget=10.0, checkpoint=path), seen.append)
+    planned = seen[-1].steps
     now.each = 0.5  # a slower machine
     fit(new(), PIXELS, Plan(budget=10.0, checkpoint=path, resume=True), seen.append)
-    (steps,) = {progress.steps for progress in seen[9:]}
-    assert [progress.step for progress in seen] == list(range(1, steps + 1))
-    assert steps > 50
-    assert [progress.seconds for progress in seen] == sorted(progress.seconds for progress in seen)
+    assert [progress.step for progress in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].step == seen[-1].steps < planned
+    assert seen[-1].seconds == pytest.approx(10.0, abs=0.6)
+
+
+def test_with_a_budget_too_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    path, ticks = tmp_path / "checkpoint", count(0.0, 0.1)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    monkeypatch.setattr(Toy, "phases", lambda self: [Phase("train", 10**6, rate=lambda progress: 1 - progress)])
+    whole = trained(new(), Plan(budget=6.0))
+    for stop_at in (5, 14, 20):
+        with pytest.raises(KeyboardInterrupt):
+            fit(new(stop_at=stop_at), PIXELS, Plan(budget=6.0, checkpoint=path, resume=True))
+    assert trained(new(), Plan(budget=6.0, checkpoint=path, resume=True))[0] == whole[0]

@@ -1,15 +1,13 @@
-"""Seconds → steps: measure the first steps, then fix the number of steps, and with it the schedule."""
+"""Seconds → steps: measure the first steps, plan as many as fit, and correct the plan as time goes on."""
 
 import re
+from collections.abc import Sequence
 
 from normscope.errors import SettingError
 
 WARM_UP, MEASURED = 2, 8
-MEASURED_SHARE = 0.05
-"""At least so many steps and so much of the budget are measured: a busy moment must not settle the whole run."""
-
-RESERVED = 0.05
-"""Share of the budget kept for what comes after training: fitting the reference and scoring the held-out images."""
+PLANNED_EVERY = 0.05
+"""A plan is made after so much of the budget, ten steps at least, and made anew after every further such share."""
 
 
 def seconds(text: str) -> float:
@@ -20,7 +18,6 @@ def seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def affordable_steps(seconds_left: float, step_seconds: list[float]) -> int:
-    """How many further steps fit, judged by the median of the steps after the warm-up."""
-    measured = sorted(step_seconds[WARM_UP:])
-    return max(0, int(seconds_left / measured[len(measured) // 2]))
+def affordable_steps(seconds_left: float, step_seconds: Sequence[float]) -> int:
+    """How many further steps fit, if they take as long as these on average."""
+    return max(0, round(seconds_left * len(step_seconds) / sum(step_seconds)))

@@ -14,7 +14,7 @@ from normscope.errors import SettingError
 from normscope.settings import JSON
 from normscope.training import checkpoint
 from normscope.training.batches import Pixels, drawn, shuffled, steps_per_epoch, to_float
-from normscope.training.budget import MEASURED, MEASURED_SHARE, RESERVED, WARM_UP, affordable_steps
+from normscope.training.budget import MEASURED, PLANNED_EVERY, WARM_UP, affordable_steps
 from normscope.training.device import reduced_precision
 from normscope.training.encoded import Encoded
 from normscope.training.health import Health
@@ -29,7 +29,8 @@ FINISH_BATCH = 256
 
 @dataclass(frozen=True)
 class Plan:
-    """How long, where and how reproducibly to train. `budget`, in seconds, is an upper limit and so are the epochs."""
+    """How long, where and how reproducibly to train. `budget`, the seconds of all phases, is an upper limit and so are
+    the epochs."""
 
     seed: int = 0
     epochs: int | None = None
@@ -54,8 +55,17 @@ class Place:
     phase: int = 0
     before: int = 0  # steps of earlier phases
     step: int = 0
-    steps: int | None = None
+    steps: int | None = None  # as planned: None while the first ones are measured
     seconds: float = 0.0
+    planned_step: int = 0  # when the last plan was made: step, seconds, and progress
+    planned_seconds: float = 0.0
+    planned_progress: float = 0.0
+    durations: list[float] = field(default_factory=list)  # of the steps since then
+
+    def progress(self, most: int) -> float:
+        """The share of the phase that is done. A new plan changes its pace from there on, so that it never jumps."""
+        left = (self.steps or most) - self.planned_step
+        return self.planned_progress + (1 - self.planned_progress) * (self.step - self.planned_step) / left
 
 
 class State(TypedDict):
@@ -139,7 +149,6 @@ class Run:
         self.allowed = share_of_budget(self.method, phase, self.plan)
         if self.allowed is None:
             self.place.steps = self.most
-        self.durations: list[float] = []
         self.indices = shuffled(len(self.pixels), phase.batch_size, self.place.step, self.plan.seed, self.place.phase)
         self.method.train()
 
@@ -149,7 +158,7 @@ class Run:
     def step(self) -> None:
         place, began = self.place, time.perf_counter()
         chosen = next(self.indices)
-        progress = place.step / (place.steps or self.most)
+        progress = place.progress(self.most)
         for group in groups(self.optimizers):
             group["lr"] = group["initial_lr"] * self.phase.rate(progress)
         normal = to_float(self.pixels[chosen], self.plan.device)
@@ -159,13 +168,33 @@ class Run:
         record = {name: float(value.detach()) for name, value in told.items()}
         self.health.watch(record, place.step, chosen.tolist())
         place.step += 1
-        self.durations.append(time.perf_counter() - began)
-        place.seconds += self.durations[-1]
-        if place.steps is None and self.allowed is not None:
-            place.steps = fixed_steps(place, self.durations, self.allowed, self.most)
+        place.durations.append(time.perf_counter() - began)
+        place.seconds += place.durations[-1]
+        if self.allowed is None:
+            place.durations.clear()
+        elif self.plan_due(self.allowed):
+            self.plan_steps(self.allowed)
         self.show(
             Progress(self.phase.name, place.step, place.steps, place.step // self.per_epoch, place.seconds, record)
         )
+
+    def plan_due(self, allowed: float) -> bool:
+        place = self.place
+        if place.step >= self.most or place.seconds >= allowed:
+            return True
+        measured = place.steps is not None or len(place.durations) >= WARM_UP + MEASURED
+        return measured and place.seconds - place.planned_seconds >= PLANNED_EVERY * allowed
+
+    def plan_steps(self, allowed: float) -> None:
+        """As many further steps as fit, if they take as long as those since the last plan."""
+        place = self.place
+        if place.steps is None:
+            del place.durations[:WARM_UP]
+        else:
+            place.planned_progress, place.planned_step = place.progress(self.most), place.step
+        left = affordable_steps(allowed - place.seconds, place.durations) if place.durations else 0
+        place.steps, place.planned_seconds = min(self.most, place.step + left), place.seconds
+        place.durations.clear()
 
     def show(self, now: Progress) -> None:
         self.observer.step(now)
@@ -198,16 +227,7 @@ def share_of_budget(method: Method, phase: Phase, plan: Plan) -> float | None:
     """A phase's seconds: the budget is shared out in proportion to the epochs that the method plans."""
     if plan.budget is None:
         return None
-    return plan.budget * (1 - RESERVED) * phase.epochs / sum(other.epochs for other in method.phases())
-
-
-def fixed_steps(place: Place, durations: list[float], allowed: float, most: int) -> int | None:
-    """The number of steps once enough of them are measured (or the time is up); None until then."""
-    if place.step >= most or place.seconds >= allowed:
-        return place.step
-    if len(durations) < WARM_UP + MEASURED or place.seconds < MEASURED_SHARE * allowed:
-        return None
-    return min(most, place.step + affordable_steps(allowed - place.seconds, durations))
+    return plan.budget * phase.epochs / sum(other.epochs for other in method.phases())
 
 
 def groups(optimizers: Mapping[str, Optimizer]) -> list[dict[str, float]]:
