@@ -14,7 +14,6 @@ from normscope.settings import JSON
 
 FORMAT = "2"
 LARGEST = 2**30  # bytes, which are hashed in two seconds; the largest network here, the paper's big one, has 0.8e9
-WEIGHTS, REFERENCE = "weights.", "reference."  # how the names begin of what was trained, and of what was fitted after
 
 
 def save(path: str | Path, tensors: Mapping[str, Tensor], card: Mapping[str, JSON]) -> str:
