@@ -253,11 +253,9 @@ def test_random_headers_with_the_right_checksum_are_refused_or_harmless(path, co
         path.write_bytes(resealed(text, body))
         try:
             tensors, _ = read(path)
-        except SealError as error:
-            refused += 1
-            assert len(str(error)) < 100
-        else:
             assert sum(tensor.nbytes for tensor in tensors.values()) == len(body)
+        except SealError:
+            refused += 1
     assert count / 3 < refused < count
 
 

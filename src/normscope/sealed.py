@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -87,7 +87,7 @@ def seal(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> tuple[list[
 
 def bytes_of(tensor: Tensor) -> memoryview:
     """No copy, where the tensor is contiguous and on the CPU."""
-    return memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def encode(header: JSON) -> bytes:
@@ -190,13 +190,17 @@ def tensor_infos(entries: Mapping[str, JSON]) -> dict[str, TensorInfo]:
 def place_of(entry: JSON) -> tuple[int, int, TensorInfo]:
     """Begin, end and kind of a tensor; no number that torch has to multiply exceeds 63 bits."""
     match entry:
-        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end], **rest}:
-            whole = all(type(n) is int and n >= 0 for n in (*shape, begin, end))
-            if whole and not rest and len(shape) <= 64 and math.prod(max(n, 1) for n in shape) < 2**60:
-                info = TensorInfo(DTYPES[dtype], tuple(shape))
+        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": list(offsets), **rest}:
+            if not rest and are_sizes(shape) and are_sizes(offsets) and math.prod(max(n, 1) for n in shape) < 2**60:
+                info, (begin, end) = TensorInfo(DTYPES[dtype], tuple(shape)), offsets
                 if end - begin == info.nbytes:
                     return begin, end, info
     raise ValueError("not a tensor")
+
+
+def are_sizes(numbers: list[JSON]) -> TypeGuard[list[int]]:
+    """Whole numbers from 0 on, and not so many that it would take long to multiply them; torch has 64 dimensions."""
+    return len(numbers) <= 64 and all(type(n) is int and n >= 0 for n in numbers)
 
 
 def check_digest(file: BinaryIO, header: Header) -> None:

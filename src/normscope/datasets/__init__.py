@@ -1,4 +1,4 @@
-"""Benchmark data sets: a module here with a `load` is one, under its name with dashes for underscores."""
+"""Benchmark data sets: every module here that has a function `load`. fashion_mnist.py is called `fashion-mnist`."""
 
 import pkgutil
 from collections.abc import Callable
@@ -20,13 +20,13 @@ def names() -> list[str]:
 
 
 def load(name: str, root: Path | str | None = None) -> Benchmark:
-    """The data set called `name`, its files checked, from the folder `root` or else from NORMSCOPE_DATA."""
+    """Read and check the data set called `name`, in the folder `root` or, without one, in NORMSCOPE_DATA."""
     load_files: Callable[[Path | None], Benchmark] = _module(name).load
     return load_files(None if root is None else Path(root))
 
 
 def about(name: str) -> Published:
-    """What files the data set wants and where they are published."""
+    """The files that the data set consists of, and where they are published."""
     source: Published = _module(name).PUBLISHED
     return source
 
@@ -37,9 +37,9 @@ def summary(name: str) -> str:
 
 
 def classes(name: str, root: Path | None = None) -> dict[str, list[str]]:
-    """Each class and what was merged into it, if anything; `root` is needed where the files say what classes there are.
+    """Maps each class to the classes that were merged into it, usually none; no image is listed or read.
 
-    Images are neither listed nor read.
+    `root` is needed for data sets whose classes are the folders found there.
     """
     module = _module(name)
     if hasattr(module, "CLASS_NAMES"):

@@ -10,7 +10,7 @@ from normscope.files import write_atomically
 
 
 def unpack(archive: Path, folder: Path, files: tuple[str, ...]) -> None:
-    """Write `files` into `folder` out of the archive's folder of that name; nothing else of it touches the disk."""
+    """Unpack `files` into `folder`; in the archive they are in a folder of the same name. Nothing else is unpacked."""
     try:
         with tarfile.open(archive, "r:gz") as tar:
             members = {PurePosixPath(member.name): member for member in tar}

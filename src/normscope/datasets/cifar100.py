@@ -57,7 +57,7 @@ def load(root: Path | None = None, *, verify: bool = True) -> Dataset:
 
 
 class ArraysOnly(Unpickler):
-    """Reads what a pickle of Python 2 needs for numpy arrays, and refuses to import anything else."""
+    """Unpickles numpy arrays written by Python 2, and refuses to import anything else."""
 
     ADMITTED = (
         ("numpy.core.multiarray", "_reconstruct"),

@@ -12,7 +12,7 @@ from normscope.errors import DatasetError, SettingError
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled images in the publisher's own training and test parts and order."""
+    """Labelled images, split into training and test images and ordered as published."""
 
     name: str
     train_images: NDArray[np.uint8]  # [n, h, w] grey or [n, h, w, 3] colour
@@ -31,7 +31,7 @@ class Dataset:
                 raise DatasetError(f"{self.name} has {part} labels outside 0 to {len(self.class_names) - 1}")
 
     def task(self, normal: int) -> Task:
-        """The training images of class `normal` alone, and every test image."""
+        """Train on the training images of class `normal` alone, test on all test images."""
         check_class(self.name, normal, len(self.class_names))
         train_images = self.train_images[self.train_labels == normal]
         return Task(train_images, self.test_images, Labels(self.test_labels != normal))

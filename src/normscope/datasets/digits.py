@@ -18,9 +18,10 @@ PUBLISHED = Published(
 
 
 def load(root: Path | None = None, *, verify: bool = True) -> Dataset:
-    """The first 1,000 images train and the other 797 test, in scikit-learn's order; there is no file to check.
+    """The first 1,000 images are for training and the other 797 for testing, in scikit-learn's order.
 
     That order is nearly stratified: each class has 98 to 104 training images. Values 0..16 become 0..255.
+    There is no file to verify.
     """
     from sklearn.datasets import load_digits
 

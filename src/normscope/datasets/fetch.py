@@ -31,7 +31,7 @@ DownloadCallback = Callable[[str, int, int | None], None]
 
 
 def fetch(source: Published, root: Path | None = None, callback: DownloadCallback | None = None) -> Path | None:
-    """Get what is missing or damaged of a data set and return its folder, or None if it needs no file."""
+    """Download what is missing or damaged of a data set; returns its folder, or None if it has no files."""
     if not source.files:
         return None
     folder = data_folder(root, source.folder)
@@ -65,7 +65,7 @@ def _intact(path: Path, source: Published) -> bool:
 
 
 def _get(download: Download, folder: Path, callback: DownloadCallback) -> None:
-    """A .gz stays as it is; a .tar.gz is unpacked and goes."""
+    """Download unless it is there already; a .tar.gz is then unpacked and deleted, a .gz is kept."""
     path = folder / PurePosixPath(download.url).name
     if not path.is_file() or _md5(path) != download.md5:
         _download(download, path, callback)
@@ -78,7 +78,7 @@ def _download(download: Download, path: Path, callback: DownloadCallback) -> Non
     part = path.with_name(path.name + ".part")
     continued = part.exists()
     _transfer(download.url, part, callback)
-    if continued and _md5(part) != download.md5:  # what was there was of something else
+    if continued and _md5(part) != download.md5:  # `part` was left over from another file
         part.unlink()
         _transfer(download.url, part, callback)
     actual, size = _md5(part), part.stat().st_size
@@ -95,7 +95,7 @@ def _download(download: Download, path: Path, callback: DownloadCallback) -> Non
 
 
 def _transfer(url: str, part: Path, callback: DownloadCallback) -> None:
-    """Fill `part` up, again and again while the connection drops; each try continues where the last one ended."""
+    """Download into `part`, with retries; each continues where the connection was lost."""
     for attempt in range(TRIES):
         if attempt:
             time.sleep(PAUSE * 2 ** (attempt - 1))
@@ -115,7 +115,7 @@ def _transfer(url: str, part: Path, callback: DownloadCallback) -> None:
 
 
 def _receive(url: str, part: Path, callback: DownloadCallback) -> None:
-    """One connection; raises if it ends before the file does."""
+    """Continue `part` over one connection; raises if that ends before the file is complete."""
     have = part.stat().st_size if part.exists() else 0
     request = Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     answer: HTTPResponse
@@ -141,7 +141,7 @@ def _check_size(url: str, part: Path, size: int) -> None:
 
 @contextmanager
 def _on_disk(part: Path, mode: Literal["ab", "wb"]) -> Iterator[Callable[[bytes], None]]:
-    """Writes to `part`; what fails on our own disk is no reason to try the network again."""
+    """A function that appends to `part`. An error of our own disk is a DatasetError, which no retry follows."""
 
     def failed(error: OSError) -> DatasetError:
         return DatasetError(f"{part} cannot be written ({error.strerror}); make room or choose another folder")

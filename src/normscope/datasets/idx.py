@@ -16,7 +16,7 @@ UNSIGNED_BYTE = 8
 
 
 def parse_idx(content: bytes, path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """The array of unsigned bytes in an idx file; `path` is only for the error.
+    """The array of unsigned bytes in the `content` of an idx file; `path` is named in errors.
 
     Layout, big-endian: two zero bytes, the type, the number of dimensions, each dimension in four bytes, the values.
     """
@@ -30,7 +30,7 @@ def parse_idx(content: bytes, path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def packed_files(server: str, md5: Mapping[str, str]) -> tuple[Download, ...]:
-    """The downloads of idx files, each packed alone; `md5` maps their plain names to the MD5s of the .gz files."""
+    """One download for each idx file; `md5` maps the name of the unpacked file to the MD5 of the .gz file."""
     return tuple(Download(f"{server}/{file}.gz", packed, (file,)) for file, packed in md5.items())
 
 

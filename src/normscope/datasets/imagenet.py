@@ -47,7 +47,7 @@ class ImageNet:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the grouping and of the names and sizes of all files; reading more than a million images takes hours."""
+        """Of the grouping and of the names and sizes of all files: to read over a million images would take hours."""
         digest = hashlib.sha256(json.dumps(self.grouping).encode())
         parts = (*self.train.values(), *self.test.values())
         for path in sorted(path for part in parts for path in part):
@@ -56,7 +56,7 @@ class ImageNet:
         return digest.hexdigest()
 
     def task(self, normal: int) -> Task:
-        """The training images of one superclass, and the validation images of all."""
+        """Train on the training images of one superclass, test on the validation images of all."""
         check_class(self.name, normal, len(self.grouping))
         members = self.grouping[self.class_names[normal]]
         train_images = [image for wnid in members for image in self.train[wnid]]
@@ -82,7 +82,7 @@ def load(root: Path | None = None, *, verify: bool = True) -> ImageNet:
 
 
 def classes(root: Path | None) -> dict[str, list[str]]:
-    """Each superclass and the lines of its classes: wnid and names."""
+    """Maps each superclass to its classes, each as its wnid and names."""
     folder = data_folder(root, PUBLISHED.folder)
     names = _class_names(folder)
     return {one: [f"{wnid} {names[wnid]}" for wnid in wnids] for one, wnids in _grouping(folder, names).items()}
@@ -96,7 +96,7 @@ def _grouping(folder: Path, names: dict[str, str]) -> Grouping:
 
 
 def _class_names(folder: Path) -> dict[str, str]:
-    """From lines such as `n01440764 tench, Tinca tinca`."""
+    """Maps wnids to names, read from lines such as `n01440764 tench, Tinca tinca`."""
     path = folder / MAPPING
     names: dict[str, str] = {}
     text = read_published(path, PUBLISHED).decode(errors="replace")

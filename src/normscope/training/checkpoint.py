@@ -1,7 +1,7 @@
-"""The state of an unfinished training run, on disk: no pickle, checksummed, the previous one kept.
+"""Checkpoints of an unfinished training run: checksummed, without pickle; the previous one is kept.
 
 State is what `state_dict()` of modules and optimizers returns: nested dicts, lists and tuples of tensors, numbers and
-strings. Tensors go into a sealed .safetensors; the skeleton around them goes into its header as JSON.
+strings. The tensors become those of a sealed .safetensors; the structure around them is JSON in its header.
 """
 
 import json
@@ -36,7 +36,10 @@ def save(path: Path, state: Tree, facts: Mapping[str, JSON]) -> None:
 
 
 def load(path: Path, expect: Mapping[str, JSON] | None = None) -> tuple[Tree, dict[str, JSON]]:
-    """State, on the CPU, and facts of the newest intact checkpoint: the one at `path`, else the one before it."""
+    """State, on the CPU, and facts of the checkpoint at `path`, or of the previous one if that is damaged.
+
+    Facts that differ from those in `expect` are an error.
+    """
     try:
         state, facts = read(path)
     except sealed.SealError as error:
@@ -52,12 +55,12 @@ def load(path: Path, expect: Mapping[str, JSON] | None = None) -> tuple[Tree, di
 
 
 def exists(path: Path) -> bool:
-    """Whether there is something for `load` to try."""
+    """Whether there is a checkpoint to load, intact or not."""
     return path.exists() or previous(path).exists()
 
 
 def remove(path: Path) -> None:
-    """Delete the checkpoint and the one before it, the newest last, and what a killed process left half-written.
+    """Delete the checkpoint, the previous one and what a killed process left half-written; the newest goes last.
 
     If `path` is a link, the file that it leads to is deleted, and the link stays.
     """
