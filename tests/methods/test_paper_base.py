@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from normscope import Detector
-from normscope.errors import NotFittedError, TrainingError
+from normscope.errors import CollapseError, NotFittedError
 from normscope.methods import paper_base
 from normscope.methods.paper_base import Base, Settings
 from normscope.networks.amdim import PRESETS
@@ -197,8 +197,8 @@ EASY = {
 
 def test_a_collapse_is_refused_with_advice_unless_it_is_allowed(tmp_path):
     detector = Detector("base", settings=EASY | {"beta": 20.0}, epochs=6, false_alarm_rate=None)
-    advice = r"^collapsed: .*smaller beta, beta=auto or beta_ramp=0\.5; .*--allow-collapse"
-    with pytest.raises(TrainingError, match=advice):
+    advice = r"^collapsed: .*smaller beta, beta=auto or beta_ramp=0\.5; or allow a collapse"
+    with pytest.raises(CollapseError, match=advice):
         detector.fit(strokes(32), checkpoint=tmp_path / "checkpoint")
     with pytest.raises(NotFittedError):
         detector.card  # noqa: B018

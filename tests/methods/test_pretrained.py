@@ -80,11 +80,12 @@ def test_codes_and_maps_are_taken_out_of_what_is_encoded():
 
 
 def test_of_many_images_some_are_encoded(monkeypatch):
-    method = method_at(32, references=6, local_references=4)
+    method = method_at(32, references=6)
     pixels = np.random.default_rng(0).integers(0, 256, (40, 3, 32, 32), dtype=np.uint8)
+    monkeypatch.setattr(method, "finish", lambda batches: {"encoded": torch.cat(list(batches))})
     batches = encoded(monkeypatch)
-    loop.finish(method, Encoded(method, pixels, torch.device("cpu"), 4), seed=0)
-    assert sum(batches) == 6
+    reference = loop.finish(method, Encoded(method, pixels, torch.device("cpu"), 4), seed=0)
+    assert sum(batches) == len(reference["encoded"]) == 6
 
 
 def encoded(monkeypatch):
@@ -100,7 +101,7 @@ def test_a_fit_that_looks_for_outliers_encodes_each_image_once(monkeypatch):
     batches = encoded(monkeypatch)
     one = Detector("pretrained", settings=QUICK, false_alarm_rate=0.1).fit(images)
     assert sum(batches) == 30
-    assert one.outliers[0].place == 7
+    assert one.outliers[0].position == 7
     one.score(images)
     assert sum(batches) == 30 + 30, "encodings are kept during a fit alone"
 
@@ -112,7 +113,8 @@ def test_a_model_file_needs_no_weights_from_elsewhere(fitted, tmp_path, monkeypa
     assert (load(tmp_path / "model").score(images) == fitted.score(images)).all()
 
 
-def test_large_images_are_kept_larger_than_other_methods_keep_them():
+def test_large_images_are_kept_larger_than_other_methods_keep_them(monkeypatch):
+    monkeypatch.setattr(Pretrained, "finish", lambda own, batches: {})
     images = np.random.default_rng(0).integers(0, 256, (10, 300, 280), dtype=np.uint8)
     one = Detector("pretrained", settings=QUICK, false_alarm_rate=None).fit(images)
     assert one.model.method.shape == (3, 224, 224)
