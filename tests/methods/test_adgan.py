@@ -3,9 +3,11 @@ import torch
 from torch.optim import Adam
 
 from normscope.methods.adgan import ADGAN, STARTS, Settings
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 IMAGES = torch.rand(4, 3, 28, 28, generator=torch.Generator().manual_seed(0)) * 2 - 1
+BATCH = Batch(IMAGES, IMAGES[:0])
 
 
 def small(**settings: object) -> ADGAN:
@@ -15,7 +17,7 @@ def small(**settings: object) -> ADGAN:
 
 def scores(method: ADGAN, images: torch.Tensor = IMAGES) -> torch.Tensor:
     with torch.inference_mode():
-        return method.eval().score(images)
+        return method.eval().score(images, {})
 
 
 def searched_one_by_one(method: ADGAN, image: torch.Tensor) -> float:
@@ -41,7 +43,8 @@ def searched_one_by_one(method: ADGAN, image: torch.Tensor) -> float:
 
 
 def test_defaults_are_the_published_ones():
-    method = ADGAN(Settings(), (3, 32, 32))
+    with torch.device("meta"):
+        method = ADGAN(Settings(), (3, 32, 32))
     (phase,) = method.phases()
     assert (phase.epochs, phase.least_steps) == (100, 10_000)
     for adam in method.optimizers("train").values():
@@ -94,7 +97,7 @@ def test_penalty_wants_slopes_of_one():
 def test_the_critic_takes_its_steps_before_the_generator():
     method = small(critic_steps=3)
     optimizers = method.optimizers("train")
-    method.step(IMAGES, optimizers, 0.0)
+    method.step(BATCH, optimizers, 0.0)
     steps = {name: optimizer.state_dict()["state"][0]["step"].item() for name, optimizer in optimizers.items()}
     assert steps == {"critic": 3, "generator": 1}
 
@@ -105,6 +108,6 @@ def test_critic_learns_to_tell_images_from_what_a_still_generator_makes(penalty)
     optimizers = method.optimizers("train")
     optimizers["generator"].param_groups[0]["lr"] = 0.0
     with seeded(1):
-        records = [method.step(IMAGES, optimizers, 0.0) for _ in range(30)]
+        records = [method.step(BATCH, optimizers, 0.0) for _ in range(30)]
     assert records[-1]["gap"] > records[0]["gap"] + 1
     assert (records[-1]["penalty"] < 0.1 * records[0]["penalty"]) == (penalty > 0)

@@ -4,9 +4,11 @@ import torch.nn.functional as F
 
 from normscope.errors import SettingError
 from normscope.methods.anogan import AnoGAN, Settings
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 IMAGES = torch.rand(6, 3, 28, 28, generator=torch.Generator().manual_seed(0)) * 2 - 1
+BATCH = Batch(IMAGES, IMAGES[:0])
 
 
 def small(**settings: object) -> AnoGAN:
@@ -25,7 +27,7 @@ def wide_awake(**settings: object) -> AnoGAN:
 
 def scores(method: AnoGAN, images: torch.Tensor = IMAGES) -> torch.Tensor:
     with torch.inference_mode():
-        return method.score(images)
+        return method.score(images, {})
 
 
 def test_defaults_are_the_published_ones():
@@ -41,7 +43,7 @@ def test_defaults_are_the_published_ones():
 def test_both_losses_are_the_non_saturating_ones():
     method = small()
     with seeded(1):
-        record = method.step(IMAGES, method.optimizers("gan"), 0.0)
+        record = method.step(BATCH, method.optimizers("gan"), 0.0)
     again = small()
     with seeded(1):
         made = again.gan["generator"](torch.randn(6, 10))
@@ -71,8 +73,8 @@ def test_score_weighs_residual_and_features():
         made, f = method.averaged["generator"](z), method.averaged["discriminator"].features
         residual = (IMAGES - made).abs().sum((1, 2, 3))
         features = (f(IMAGES) - f(made)).abs().sum(1)
-        assert torch.allclose(method.score(IMAGES), 0.9 * residual + 0.1 * features, rtol=1e-4)
-        assert torch.allclose(method.explain(IMAGES), (IMAGES - made).square().mean(1), rtol=1e-4)
+        assert torch.allclose(method.score(IMAGES, {}), 0.9 * residual + 0.1 * features, rtol=1e-4)
+        assert torch.allclose(method.explain(IMAGES, {}), (IMAGES - made).square().mean(1), rtol=1e-4)
 
 
 def test_scores_do_not_depend_on_the_company_however_long_the_search():
@@ -88,7 +90,7 @@ def test_the_scoring_networks_follow_the_trained_ones(average, share):
     """After one step the average forgets 1 − min(average, 2 / 11)."""
     method = small(average=average)
     before = method.averaged["generator"].body[0].weight.clone()
-    method.step(IMAGES, method.optimizers("gan"), 0.0)
+    method.step(BATCH, method.optimizers("gan"), 0.0)
     moved = method.gan["generator"].body[0].weight.detach() - before
     assert torch.allclose(method.averaged["generator"].body[0].weight - before, share * moved, atol=1e-6)
     assert moved.abs().max() > 1e-4
@@ -104,7 +106,7 @@ def test_the_encoder_form_has_a_phase_for_the_encoder():
     assert rmsprop.defaults["lr"] == 5e-5
     gan = {name: value.clone() for name, value in method.averaged.state_dict().items()}
     before = method.encoder.head.weight.clone()
-    record = method.step(IMAGES, {"encoder": rmsprop}, 0.0)
+    record = method.step(BATCH, {"encoder": rmsprop}, 0.0)
     assert not torch.equal(method.encoder.head.weight, before)
     assert all(torch.equal(gan[name], value) for name, value in method.averaged.state_dict().items())
     assert record["loss"] > 0
@@ -115,7 +117,7 @@ def test_score_of_the_encoder_form():
     with torch.inference_mode():
         made, f = method.averaged["generator"](method.code(IMAGES)), method.averaged["discriminator"].features
         expected = (IMAGES - made).square().mean((1, 2, 3)) + 3 * (f(IMAGES) - f(made)).square().mean(1)
-        assert torch.allclose(method.score(IMAGES), expected, rtol=1e-4)
+        assert torch.allclose(method.score(IMAGES, {}), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("wrong", [{"feature_weight": 1.5}, {"average": -0.1}])

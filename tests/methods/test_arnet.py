@@ -4,6 +4,7 @@ import torch
 from normscope.errors import SettingError
 from normscope.methods import arnet
 from normscope.methods.arnet import ARNet, Settings, erasures, halving
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 SHAPE = (3, 28, 28)
@@ -48,7 +49,7 @@ def test_a_step_restores_the_upright_original(flip):
     outputs = []
     method.network.register_forward_hook(lambda module, inputs, output: outputs.append(output.detach()))
     with seeded(0):
-        record = method.step(x, method.optimizers("train"), 0.0)
+        record = method.step(Batch(x, x[:0]), method.optimizers("train"), 0.0)
     target = x.flip(3) if flip else x
     assert record["loss"].item() == pytest.approx((outputs[0] - target).square().mean().item(), rel=1e-5)
     turns = [
@@ -61,7 +62,7 @@ def test_half_of_the_images_are_mirrored():
     method, x = small(), images(32)
     seen = given(method)
     with seeded(1):
-        method.step(x, method.optimizers("train"), 0.0)
+        method.step(Batch(x, x[:0]), method.optimizers("train"), 0.0)
     upright = [any(torch.allclose(erased[i], seen[0][i]) for erased in erasures(x)) for i in range(32)]
     assert 6 < sum(upright) < 26
 
@@ -74,11 +75,11 @@ def test_the_score_is_the_error_relative_to_that_of_training_images():
         return torch.stack([(method.network(e) - some).abs().mean((1, 2, 3)) for e in arnet.erasures(some)], 1)
 
     with torch.no_grad():
-        method.finish([train[:4], train[4:]])
-        torch.testing.assert_close(method.memory["usual"], error(train).mean(0))
-        torch.testing.assert_close(method.score(x), (error(x) / error(train).mean(0)).mean(1))
-        assert method.score(train).mean().item() == pytest.approx(1, abs=1e-5)
-        torch.testing.assert_close(method.explain(x).mean((1, 2)), method.score(x))
+        reference = method.finish([train[:4], train[4:]])
+        torch.testing.assert_close(reference["usual"], error(train).mean(0))
+        torch.testing.assert_close(method.score(x, reference), (error(x) / error(train).mean(0)).mean(1))
+        assert method.score(train, reference).mean().item() == pytest.approx(1, abs=1e-5)
+        torch.testing.assert_close(method.explain(x, reference).mean((1, 2)), method.score(x, reference))
 
 
 @pytest.mark.parametrize(

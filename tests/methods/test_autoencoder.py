@@ -7,6 +7,7 @@ from normscope.datasets import digits
 from normscope.errors import SettingError
 from normscope.methods.autoencoder import Autoencoder, Settings
 from normscope.objective import entropy
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 SHAPE = (3, 28, 28)
@@ -16,6 +17,10 @@ SMALL = {"width": 8, "code": 16, "batch_size": 16}
 
 def images(n, seed=0):
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def batch(n, seed=0):
+    return Batch(images(n, seed), images(0))
 
 
 def small(**settings):
@@ -33,7 +38,7 @@ def test_the_loss_is_error_plus_beta_times_entropy(bound):
     method = small(beta=0.7, entropy=h)
     z = method.code(x)
     error = (method.decoder(z) - x).square().mean()
-    record = method.step(x, method.optimizers("train"), 0.0)
+    record = method.step(batch(6), method.optimizers("train"), 0.0)
     assert record["error"].item() == pytest.approx(error.item(), rel=1e-4)
     assert record["loss"].item() == pytest.approx((error + 0.7 * h(z)).item(), rel=1e-4)
 
@@ -42,7 +47,7 @@ def test_without_beta_entropy_is_recorded_and_has_no_say():
     states = []
     for h in (entropy.laplace, entropy.gaussian):
         method = small(entropy=h)
-        record = method.step(images(6), method.optimizers("train"), 0.0)
+        record = method.step(batch(6), method.optimizers("train"), 0.0)
         assert record["loss"] == record["error"]
         states.append(torch.cat([p.detach().flatten() for p in method.parameters()]))
     assert torch.equal(*states)
@@ -56,11 +61,11 @@ def test_beta_lowers_the_entropy_of_the_codes():
 def test_noise_blurs_codes_in_training_alone():
     quiet, noisy, x = small(), small(noise=2.0), images(6)
     with seeded(1):
-        errors = [method.step(x, method.optimizers("train"), 0.0)["error"] for method in (quiet, noisy)]
+        errors = [method.step(batch(6), method.optimizers("train"), 0.0)["error"] for method in (quiet, noisy)]
     assert errors[0] != errors[1]
     noisy.eval()
     with torch.no_grad():
-        assert torch.equal(noisy.score(x), noisy.score(x))
+        assert torch.equal(noisy.score(x, {}), noisy.score(x, {}))
 
 
 def test_the_score_is_the_mean_squared_error():
@@ -68,8 +73,8 @@ def test_the_score_is_the_mean_squared_error():
     with torch.no_grad():
         z = torch.tanh(method.encoder(x))
         expected = (method.decoder(z) - x).square().mean(1)
-        torch.testing.assert_close(method.explain(x), expected)
-        torch.testing.assert_close(method.score(x), expected.mean((1, 2)))
+        torch.testing.assert_close(method.explain(x, {}), expected)
+        torch.testing.assert_close(method.score(x, {}), expected.mean((1, 2)))
         assert torch.equal(method.code(x), z)
 
 

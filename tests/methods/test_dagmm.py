@@ -7,6 +7,7 @@ from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
 from normscope.methods.dagmm import DAGMM, FLOOR, Mixture, Settings, energy, mixture, moments
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 SHAPE = (3, 28, 28)
@@ -56,7 +57,7 @@ def test_a_component_without_images_is_harmless():
 def test_z_is_the_code_and_two_measures_of_the_error():
     method, x = small().eval(), images(3)
     with torch.no_grad():
-        z, y = method.look(x)
+        z, y = method.represent(x)
         assert z.shape == (3, 5 + 2)
         torch.testing.assert_close(z[:, :5], method.encoder(x))
     for i in range(3):
@@ -70,7 +71,7 @@ def test_the_loss_has_its_three_terms():
     for s in ({"energy": 0.0, "variance": 0.0}, {"energy": 1.0, "variance": 0.0}, {"energy": 0.0, "variance": 1.0}):
         method = small(**s)
         with seeded(1):
-            records.append(method.step(images(16), method.optimizers("train"), 0.0))
+            records.append(method.step(Batch(images(16), images(0)), method.optimizers("train"), 0.0))
     plain, with_energy, with_variance = ({k: v.item() for k, v in record.items()} for record in records)
     assert plain["loss"] == pytest.approx(plain["error"])
     assert with_energy["loss"] == pytest.approx(plain["error"] + plain["energy"], rel=1e-5)
@@ -82,13 +83,12 @@ def test_the_loss_has_its_three_terms():
 def test_after_training_the_mixture_is_that_of_all_images_however_batched():
     method, x = small().eval(), images(30)
     with torch.no_grad():
-        method.finish([x])
-        whole = dict(method.memory)
-        method.finish(x.split(7))
-        for name, value in method.memory.items():
+        whole, parts = method.finish([x]), method.finish(x.split(7))
+        assert whole.keys() == parts.keys() == {"weights", "means", "covariances"}
+        for name, value in parts.items():
             torch.testing.assert_close(value, whole[name], atol=1e-5, rtol=1e-4)
         z = method.code(x)
-        torch.testing.assert_close(method.score(x), energy(z, mixture(*moments(z, method.estimator(z)))))
+        torch.testing.assert_close(method.score(x, parts), energy(z, mixture(*moments(z, method.estimator(z)))))
 
 
 def test_the_defaults_are_geotrans_code():

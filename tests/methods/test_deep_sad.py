@@ -10,7 +10,10 @@ from normscope.errors import SettingError
 from normscope.evaluation.metrics import auroc
 from normscope.methods import deep_svdd
 from normscope.methods.deep_sad import DeepSAD, Settings
+from normscope.scoring.centre import centre_of, squared_distance
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
+from normscope.views.contrast import UNSEEN, stretched, widened
 
 SHAPE = (3, 28, 28)
 
@@ -35,11 +38,10 @@ def test_the_published_settings():
 @pytest.mark.parametrize("eta", [1.0, 3.0])
 def test_the_loss_by_hand(eta):
     """Ruff et al. 2020: d for a normal image and η·d⁻¹ for an anomaly, averaged over both."""
-    method = small(pretraining=False, eta=eta, anomaly_share=0.5)
-    method.anomalies = images(3, seed=1)
+    method = small(pretraining=False, eta=eta)
     copy = deepcopy(method)
-    record = method.step(images(6), method.optimizers("train"), 0.0)
-    codes = copy.code(torch.cat([images(6), images(3, seed=1)]))  # all three are drawn: half as many as normal ones
+    record = method.step(Batch(images(6), images(3, seed=1)), method.optimizers("train"), 0.0)
+    codes = copy.code(torch.cat([images(6), images(3, seed=1)]))
     d = [((code - method.centre) ** 2).sum().item() for code in codes]
     assert record["loss"].item() == pytest.approx((sum(d[:6]) + sum(eta / each for each in d[6:])) / 9, rel=1e-4)
 
@@ -51,42 +53,47 @@ def test_without_anomalies_a_step_is_that_of_deep_svdd():
     for method in (sad, svdd):
         optimizers = method.optimizers("train")
         for step in range(3):
-            method.step(images(8, seed=step), optimizers, step / 3)
+            method.step(Batch(images(8, seed=step), images(0)), optimizers, step / 3)
         method.eval()
     assert torch.equal(sad.centre, svdd.centre)
     with torch.no_grad():
-        torch.testing.assert_close(sad.score(images(5)), svdd.score(images(5)))
+        scores = [method.score(images(5), method.finish([])) for method in (sad, svdd)]
+        torch.testing.assert_close(*scores)
 
 
 def test_anomalies_have_no_say_in_the_centre_and_the_scale():
     alone, helped = small(pretraining=False, contrast=True), small(pretraining=False, contrast=True)
-    helped.anomalies = torch.zeros(4, *SHAPE)
-    helped.anomalies[:, :, 5, 5] = 1
-    for method in (alone, helped):
-        method.step(images(8), method.optimizers("train"), 0.0)
+    spots = torch.zeros(4, *SHAPE)
+    spots[:, :, 5, 5] = 1
+    for method, anomalous in ((alone, images(0)), (helped, spots)):
+        method.step(Batch(images(8), anomalous), method.optimizers("train"), 0.0)
     assert torch.equal(alone.centre, helped.centre)
-    assert torch.equal(alone.contrast.extremes, helped.contrast.extremes)
+    assert torch.equal(alone.extremes, helped.extremes)
     assert not torch.equal(alone.encoder.linear[0].weight, helped.encoder.linear[0].weight)
 
 
-@pytest.mark.parametrize(("share", "n", "expected"), [(0.05, 100, 5), (0.05, 8, 1), (1.0, 100, 30)])
-def test_a_share_of_the_anomalies_is_drawn_and_none_twice(share, n, expected):
-    method = small(anomaly_share=share)
-    method.anomalies = torch.arange(30.0)[:, None, None, None].expand(30, *SHAPE)
-    with seeded(1):
-        drawn, again = method.drawn(n)[:, 0, 0, 0], method.drawn(n)[:, 0, 0, 0]
-    assert len(drawn) == len(drawn.unique()) == expected
-    assert not torch.equal(drawn, again)
+def test_the_share_of_anomalies_in_a_batch_is_a_setting():
+    assert small(anomaly_share=0.5).anomaly_share == 0.5
+
+
+def test_images_are_scaled_to_one_or_stretched_in_contrast():
+    x = images(5)
+    with torch.no_grad():
+        for contrast, expected in ((False, (x + 1) / 2), (True, stretched(x, widened(torch.tensor(UNSEEN), x)))):
+            method = small(contrast=contrast).eval()
+            reference = method.finish([x[:2], x[2:]])
+            codes = method.encoder(expected)
+            torch.testing.assert_close(reference["centre"], centre_of(codes))
+            torch.testing.assert_close(method.score(x, reference), squared_distance(codes, reference["centre"]))
 
 
 def test_pretraining_restores_anomalies_too():
-    alone, helped = small(), small()
-    helped.anomalies = images(4, seed=1)
-    losses = [m.step(images(8), m.optimizers("pretrain"), 0.0)["reconstruction"].item() for m in (alone, helped)]
-    copy = small()
-    x = (torch.cat([images(8)]) + 1) / 2
-    assert losses[0] == pytest.approx((copy.decoder(copy.encoder(x)) - x).square().mean().item(), rel=1e-4)
-    assert losses[0] != losses[1]
+    for anomalous in (images(0), images(4, seed=1)):
+        method, copy = small(), small()
+        record = method.step(Batch(images(8), anomalous), method.optimizers("pretrain"), 0.0)
+        x = (torch.cat([images(8), anomalous]) + 1) / 2
+        error = (copy.decoder(copy.encoder(x)) - x).square().mean()
+        assert record["reconstruction"].item() == pytest.approx(error.item(), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,6 @@ def test_some_anomalies_help_to_tell_others_of_their_kind():
         one = Detector("deep-sad", settings=settings, epochs=12, false_alarm_rate=None)
         one.fit(task.train_images[:80], anomalies=anomalies)
         found.append(auroc(one.score(images[rest]), labels[rest]))
-        assert one.fitted().anomalies is None
     without, with_them = found
     assert with_them > 0.9
     assert 1 - with_them < 0.9 * (1 - without)  # 0.56 to 0.79 of it over four seeds

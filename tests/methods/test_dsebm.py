@@ -5,6 +5,7 @@ from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
 from normscope.methods.dsebm import DSEBM, Settings
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 SHAPE = (3, 28, 28)
@@ -28,7 +29,7 @@ def test_the_score_is_the_energy():
     with torch.no_grad():
         h = method.encoder(x).clamp(min=0)
         expected = [0.5 * ((x[i] - method.bias) ** 2).sum() - h[i].sum() for i in range(5)]
-        torch.testing.assert_close(method.score(x), torch.stack(expected))
+        torch.testing.assert_close(method.score(x, {}), torch.stack(expected))
 
 
 @pytest.mark.parametrize("inference", [True, False])
@@ -38,7 +39,7 @@ def test_the_reconstruction_is_a_step_down_the_energy(inference):
     direction, step = images(4, seed=1).double(), 1e-6
     with torch.inference_mode(inference):
         x = x.clone()
-        slope = (method.score(x + step * direction) - method.score(x - step * direction)) / (2 * step)
+        slope = (method.score(x + step * direction, {}) - method.score(x - step * direction, {})) / (2 * step)
         restored = method.reconstruct(x)
         assert ((x - restored) * direction).sum((1, 2, 3)).tolist() == pytest.approx(slope.tolist(), rel=1e-4)
         assert not restored.requires_grad
@@ -47,8 +48,8 @@ def test_the_reconstruction_is_a_step_down_the_energy(inference):
 def test_the_other_score_is_the_reconstruction_error():
     method, x = small(score="reconstruction").eval(), images(4)
     error = x - method.reconstruct(x)
-    torch.testing.assert_close(method.score(x), error.square().flatten(1).sum(1).detach())
-    torch.testing.assert_close(method.explain(x), error.square().mean(1))
+    torch.testing.assert_close(method.score(x, {}), error.square().flatten(1).sum(1).detach())
+    torch.testing.assert_close(method.explain(x, {}), error.square().mean(1))
 
 
 def test_a_step_lowers_the_error_of_denoising():
@@ -58,7 +59,7 @@ def test_a_step_lowers_the_error_of_denoising():
         noisy = x + 0.5 * torch.randn_like(x)
     expected = (method.reconstruct(noisy) - x).square().mean()
     with seeded(1):
-        record = method.step(x, method.optimizers("train"), 0.0)
+        record = method.step(Batch(x, x[:0]), method.optimizers("train"), 0.0)
     assert record["loss"].item() == pytest.approx(expected.item(), rel=1e-4)
     changed = {name for name, parameter in method.named_parameters() if not torch.equal(parameter, before[name])}
     weights = {name for name, parameter in method.named_parameters() if parameter.dim() > 1}

@@ -7,9 +7,11 @@ import torch.nn.functional as F
 from normscope.errors import SettingError
 from normscope.methods import ganomaly
 from normscope.methods.ganomaly import GANomaly, Settings
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 IMAGES = torch.rand(6, 3, 28, 28, generator=torch.Generator().manual_seed(0)) * 2 - 1
+BATCH = Batch(IMAGES, IMAGES[:0])
 
 
 def small(**settings: float) -> GANomaly:
@@ -18,7 +20,7 @@ def small(**settings: float) -> GANomaly:
 
 
 def step(method: GANomaly) -> dict[str, float]:
-    return {name: value.item() for name, value in method.step(IMAGES, method.optimizers("train"), 0.0).items()}
+    return {name: value.item() for name, value in method.step(BATCH, method.optimizers("train"), 0.0).items()}
 
 
 def test_defaults_are_the_published_ones():
@@ -61,8 +63,8 @@ def test_score_is_the_squared_change_of_the_code():
     method = small().eval()
     with torch.inference_mode():
         z, made = method.code(IMAGES), method.decoder(method.code(IMAGES))
-        assert torch.allclose(method.score(IMAGES), ((z - method.second(made)) ** 2).sum(1) / 10)
-        assert torch.allclose(method.explain(IMAGES), ((IMAGES - made) ** 2).sum(1) / 3)
+        assert torch.allclose(method.score(IMAGES, {}), ((z - method.second(made)) ** 2).sum(1) / 10)
+        assert torch.allclose(method.explain(IMAGES, {}), ((IMAGES - made) ** 2).sum(1) / 3)
 
 
 @pytest.mark.parametrize(("least", "afresh"), [(0.0, False), (math.inf, True)])

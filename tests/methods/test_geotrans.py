@@ -10,7 +10,6 @@ from normscope.methods.geotrans import (
     fit_dirichlet,
     inverse_digamma,
     reflected,
-    some,
     sources,
     transformed,
 )
@@ -98,32 +97,27 @@ def test_the_score_by_hand():
     method = small()
     x = images(6)
     with torch.no_grad():
-        method.finish([x[:4], x[4:]])
+        reference = method.finish([x[:4], x[4:]])
         turned = [method.network(torch.rot90(x, turns, (2, 3))).double().softmax(1) for turns in range(4)]
         alphas = [fit_dirichlet(p.mean(0)[None], p.log().mean(0)[None])[0] for p in turned]
         by_hand = -sum(((alpha - 1) * p.log()).sum(1) for alpha, p in zip(alphas, turned, strict=True)) / 4
-        torch.testing.assert_close(method.score(x).double(), by_hand, rtol=1e-3, atol=1e-3 * by_hand.abs().max().item())
+        torch.testing.assert_close(
+            method.score(x, reference).double(), by_hand, rtol=1e-3, atol=1e-3 * by_hand.abs().max().item()
+        )
 
 
 def test_the_simple_score_is_the_softmax_of_the_right_answer():
     method = small(evidence="softmax")
     x = images(3)
     with torch.no_grad():
-        method.finish([x])
+        assert method.finish([x]) == {}
         p = [method.network(torch.rot90(x, turns, (2, 3))).softmax(1)[:, turns] for turns in range(4)]
-        torch.testing.assert_close(method.score(x), -sum(p) / 4)
-    assert not method.memory
+        torch.testing.assert_close(method.score(x, {}), -sum(p) / 4)
 
 
-def test_references_are_so_many_drawn_at_random():
-    batches = [torch.arange(0.0, 10)[:, None], torch.arange(10.0, 15)[:, None]]
-    with seeded(0):
-        kept = torch.cat(list(some(batches, 6)))[:, 0]
-        others = torch.cat(list(some(batches, 6)))[:, 0]
-    assert len(kept.unique()) == len(others.unique()) == 6
-    assert not torch.equal(kept, others)
-    assert torch.equal(torch.cat(list(some(batches, "all"))), torch.cat(batches))
-    assert len(torch.cat(list(some(batches, 99)))) == 15
+def test_references_limit_the_images_that_the_dirichlets_are_fitted_to():
+    assert small(references=6).most_references == 6
+    assert small(references="all").most_references is None
 
 
 def test_bad_settings_are_refused():

@@ -4,9 +4,11 @@ import torch.nn.functional as F
 
 from normscope.errors import SettingError
 from normscope.methods.ocgan import OCGAN, Settings
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 IMAGES = torch.rand(6, 3, 28, 28, generator=torch.Generator().manual_seed(0)) * 2 - 1
+BATCH = Batch(IMAGES, IMAGES[:0])
 
 
 def small(**settings: float) -> OCGAN:
@@ -84,7 +86,7 @@ def test_a_mined_step_is_twice_the_images_own_gradient():
 def test_every_network_learns_in_a_step():
     method = small()
     before = {name: value.clone() for name, value in method.named_parameters()}
-    method.step(IMAGES, method.optimizers("train"), 0.9)
+    method.step(BATCH, method.optimizers("train"), 0.9)
     moved = {name.split(".")[0] for name, value in method.named_parameters() if not torch.equal(before[name], value)}
     assert moved == {"encoder", "decoder", "latent", "visual", "classifier"}
 
@@ -93,7 +95,7 @@ def test_every_network_learns_in_a_step():
 def test_noise_is_added_to_what_is_encoded(noise, same):
     method, seen = small(noise=noise), []
     method.encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    method.step(IMAGES, method.optimizers("train"), 0.0)
+    method.step(BATCH, method.optimizers("train"), 0.0)
     assert torch.equal(seen[0], IMAGES) == same
     assert (seen[0] - IMAGES).std().item() == pytest.approx(noise, rel=0.05)
 
@@ -102,8 +104,8 @@ def test_score_is_the_mean_squared_error_without_noise():
     method = small().eval()
     with torch.inference_mode():
         made = method.decoder(method.code(IMAGES))
-        assert torch.allclose(method.score(IMAGES), (IMAGES - made).square().mean((1, 2, 3)))
-        assert torch.equal(method.score(IMAGES), method.score(IMAGES))
+        assert torch.allclose(method.score(IMAGES, {}), (IMAGES - made).square().mean((1, 2, 3)))
+        assert torch.equal(method.score(IMAGES, {}), method.score(IMAGES, {}))
 
 
 @pytest.mark.parametrize(("wrong", "advice"), [({"noise": -1.0}, "from 0 on"), ({"mining_from": 2.0}, "from 0 to 1")])

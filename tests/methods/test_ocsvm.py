@@ -17,9 +17,9 @@ def images(n, seed=0):
 
 
 def fitted(normal, **settings):
+    """The method and what it fits to these images."""
     method = OCSVM(Settings(**settings), SHAPE)
-    method.finish(normal.split(32))
-    return method
+    return method, method.finish(normal.split(32))
 
 
 @pytest.mark.parametrize(("nu", "gamma"), [(0.1, "scale"), (0.5, 0.05)])
@@ -27,29 +27,29 @@ def test_the_score_is_scikit_learns_decision_turned(nu, gamma):
     normal, x = images(100), images(20, seed=1)
     theirs = OneClassSVM(nu=nu, gamma=gamma).fit(normal.flatten(1).double().numpy())
     expected = -theirs.decision_function(x.flatten(1).double().numpy())
-    scores = fitted(normal, nu=nu, gamma=gamma).score(x)
-    assert scores.numpy() == pytest.approx(expected, abs=1e-3 * np.abs(expected).max())
+    method, reference = fitted(normal, nu=nu, gamma=gamma)
+    assert method.score(x, reference).numpy() == pytest.approx(expected, abs=1e-3 * np.abs(expected).max())
 
 
 def test_the_default_width_is_the_diameter_of_the_training_images():
     normal = images(50)
     widest = torch.pdist(normal.flatten(1)).max().item()
-    assert fitted(normal).memory["gamma"].item() == pytest.approx(1 / widest**2, rel=1e-4)
+    assert fitted(normal)[1]["gamma"].item() == pytest.approx(1 / widest**2, rel=1e-4)
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.4])
 def test_nu_is_about_the_share_of_training_images_outside(nu):
     normal = images(200)
-    method = fitted(normal, nu=nu)
-    assert (method.score(normal) > 1e-3 * method.score(normal).abs().max()).float().mean() <= nu + 0.01
-    assert len(method.memory["support"]) >= nu * 200
+    method, reference = fitted(normal, nu=nu)
+    scores = method.score(normal, reference)
+    assert (scores > 1e-3 * scores.abs().max()).float().mean() <= nu + 0.01
+    assert len(reference["support"]) >= nu * 200
 
 
 def test_of_many_images_some_are_drawn(monkeypatch):
     monkeypatch.setattr(ocsvm, "MOST_IMAGES", 12)
-    method = OCSVM(Settings(nu=0.99), SHAPE)  # so much that every image is a support vector
-    method.finish(images(100).split(10))
-    assert len(method.memory["support"]) == 12
+    _, reference = fitted(images(100), nu=0.99)  # so much that every image is a support vector
+    assert len(reference["support"]) == 12
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,28 @@ from itertools import cycle
 import numpy as np
 import pytest
 import torch
-from normscope.methods.base import Base, Settings
 
 from normscope import Detector
-from normscope.errors import TrainingError
-from normscope.methods import base
+from normscope.errors import CollapseError, NotFittedError
+from normscope.methods import paper_base
+from normscope.methods.paper_base import Base, Settings
 from normscope.networks.amdim import PRESETS
 from normscope.objective import entropy, information
 from normscope.objective.entropy import gaussian_sum, l2, laplace, laplace_sum
 from normscope.objective.information import infonce
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
-from normscope.views.augment import random_view
+from normscope.views.augment import Recipe, random_view
 
 SHAPE = (3, 28, 28)
 
 
 def images(n, seed=0):
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def batch(n, seed=0):
+    return Batch(images(n, seed), images(0))
 
 
 def tiny(**settings):
@@ -63,10 +68,10 @@ def test_a_step_is_algorithm_one(monkeypatch, bound, clip_scale, c1):
     n, beta = 3, 0.7
     views = [images(n, seed=1), images(n, seed=2)]
     given = iter(views)
-    monkeypatch.setattr(base, "random_view", lambda x, recipe: next(given))
+    monkeypatch.setattr(paper_base, "random_view", lambda x, recipe: next(given))
     method = tiny(beta=beta, entropy=bound, clip_scale=clip_scale, learning_rate=0.01)
     literal = deepcopy(method)
-    record = method.step(images(n), method.optimizers("train"), progress=0.0)
+    record = method.step(batch(n), method.optimizers("train"), progress=0.0)
 
     z = [literal.encoder(view[k : k + 1]).code[0] for k in range(n) for view in views]
     nce, spread = algorithm_one(z, c1, NORMS[bound])
@@ -87,19 +92,20 @@ def test_a_step_is_algorithm_one(monkeypatch, bound, clip_scale, c1):
 
 def test_both_views_are_drawn_anew_from_the_recipe():
     method = tiny(smallest_area=0.5, flip=0.1, colour=0.2, grey=0.3, blur=0.4)
-    recipe = method.recipe
-    assert (recipe.smallest_area, recipe.flip, recipe.colour, recipe.grey, recipe.blur) == (0.5, 0.1, 0.2, 0.3, 0.4)
+    recipe = Recipe(smallest_area=0.5, flip=0.1, colour=0.2, grey=0.3, blur=0.4)
     seen, n = [], 4
     method.encoder.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
     with seeded(1):
-        method.step(images(n), method.optimizers("train"), 0.0)
-    assert seen[0].shape == (2 * n, *SHAPE)
-    assert not torch.equal(seen[0][:n], seen[0][n:])
+        method.step(batch(n), method.optimizers("train"), 0.0)
+    with seeded(1):
+        views = [random_view(images(n), recipe) for _ in range(2)]
+    assert not torch.equal(*views)
+    assert torch.equal(seen[0], torch.cat(views))
 
 
 def test_beta_rises_with_progress():
     method = tiny(beta=6.0, beta_ramp=0.5)
-    betas = [method.step(images(4), method.optimizers("train"), progress)["beta"] for progress in (0.0, 0.25, 0.75)]
+    betas = [method.step(batch(4), method.optimizers("train"), progress)["beta"] for progress in (0.0, 0.25, 0.75)]
     assert betas == [0, 3, 6]
 
 
@@ -108,13 +114,13 @@ def test_the_score_is_algorithm_two_turned():
     with torch.no_grad():
         z = method.encoder(x).code
         literal = [-20 * torch.tanh(sum(a * a for a in code) / (128 * 20)).item() for code in z]
-        assert method.score(x).tolist() == pytest.approx(literal, rel=1e-5)
+        assert method.score(x, {}).tolist() == pytest.approx(literal, rel=1e-5)
 
 
 def pair_score(method, image, pairs):
     """Minus NormalScore_rand (one pair of views) or NormalScore_mc (the sum over H of them) of one image."""
     with seeded(method.settings.score_seed):
-        views = random_view(image.repeat(2 * pairs, 1, 1, 1), method.recipe)
+        views = random_view(image.repeat(2 * pairs, 1, 1, 1), method.settings)
     z = method.encoder(views).code
     return -sum(20 * torch.tanh(z[h] @ z[pairs + h] / (128 * 20)) for h in range(pairs)).item()
 
@@ -125,17 +131,17 @@ def test_scores_by_pairs_of_views_sum_their_clipped_similarity(score, pairs):
     with torch.no_grad():
         expected = [pair_score(method, image[None], pairs) for image in x]
         before = torch.get_rng_state()
-        assert method.score(x).tolist() == pytest.approx(expected, rel=1e-5)
+        assert method.score(x, {}).tolist() == pytest.approx(expected, rel=1e-5)
         assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_views_of_a_score_follow_from_its_seed_alone():
     x = images(3)
     with torch.no_grad():
-        one = tiny(score="rand").eval().score(x)
-        assert torch.equal(tiny(score="rand").eval().score(x), one)
-        assert not torch.allclose(tiny(score="rand", score_seed=1).eval().score(x), one)
-        torch.testing.assert_close(tiny(score="rand").eval().score(x[1:2]), one[1:2])
+        one = tiny(score="rand").eval().score(x, {})
+        assert torch.equal(tiny(score="rand").eval().score(x, {}), one)
+        assert not torch.allclose(tiny(score="rand", score_seed=1).eval().score(x, {}), one)
+        torch.testing.assert_close(tiny(score="rand").eval().score(x[1:2], {}), one[1:2])
 
 
 def test_the_defaults_are_the_paper():
@@ -163,7 +169,7 @@ def test_every_information_and_every_entropy_can_be_trained(i, h):
     optimizers = method.optimizers("train")
     for step in range(2):
         with seeded(step):
-            record = method.step(images(6, seed=step), optimizers, step / 2)
+            record = method.step(batch(6, seed=step), optimizers, step / 2)
         assert all(value.isfinite() for value in record.values()), record
     assert all(parameter.isfinite().all() for parameter in method.parameters())
     assert any(not torch.equal(a, b) for a, b in zip(before, method.parameters(), strict=True))
@@ -191,10 +197,11 @@ EASY = {
 
 def test_a_collapse_is_refused_with_advice_unless_it_is_allowed(tmp_path):
     detector = Detector("base", settings=EASY | {"beta": 20.0}, epochs=6, false_alarm_rate=None)
-    advice = r"^collapsed: .*smaller beta, beta=auto or beta_ramp=0\.5; .*--allow-collapse"
-    with pytest.raises(TrainingError, match=advice):
+    advice = r"^collapsed: .*smaller beta, beta=auto or beta_ramp=0\.5; or allow a collapse"
+    with pytest.raises(CollapseError, match=advice):
         detector.fit(strokes(32), checkpoint=tmp_path / "checkpoint")
-    assert detector.card is None
+    with pytest.raises(NotFittedError):
+        detector.card  # noqa: B018
     detector.fit(strokes(32), checkpoint=tmp_path / "checkpoint", resume=True, allow_collapse=True)
     assert detector.card["training"]["health"].startswith("collapsed")
 

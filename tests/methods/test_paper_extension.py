@@ -3,13 +3,14 @@ from itertools import cycle
 
 import pytest
 import torch
-from normscope.methods.extension import Extension, Settings
 
-from normscope.methods import extension
+from normscope.methods import paper_extension
+from normscope.methods.paper_extension import Extension, Settings
 from normscope.networks.amdim import PRESETS
 from normscope.objective import entropy, information
 from normscope.objective.entropy import l2, laplace, laplace_sum
 from normscope.objective.information import infonce
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 SHAPE = (3, 28, 28)
@@ -18,6 +19,10 @@ C2 = 20.0
 
 def images(n, seed=0):
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+def batch(n, seed=0):
+    return Batch(images(n, seed), images(0))
 
 
 def tiny(**settings):
@@ -92,10 +97,10 @@ def test_a_step_is_algorithm_four(monkeypatch, local, literal_loss, bound):
     n, beta, c1 = 3, 0.7, 128**0.5
     views = [images(n, seed=1), images(n, seed=2)]
     given = iter(views)
-    monkeypatch.setattr(extension, "random_view", lambda x, recipe: next(given))
+    monkeypatch.setattr(paper_extension, "random_view", lambda x, recipe: next(given))
     method = tiny(beta=beta, entropy=bound, local=local, clip_scale="root", learning_rate=0.01)
     literal = deepcopy(method)
-    record = method.step(images(n), method.optimizers("train"), progress=0.0)
+    record = method.step(batch(n), method.optimizers("train"), progress=0.0)
 
     g, maps = encoded(literal, views)
     contrasted, constant = literal_loss(g, maps, c1)
@@ -124,17 +129,16 @@ def test_the_score_is_algorithm_five_turned(clip_scale, c1):
         for g, places in zip(*encoded(method, [x]), strict=True):
             similarity = sum(a * a for a in g) + sum(g @ place for place in places)
             literal.append(-C2 * torch.tanh(similarity / (c1 * C2)).item())
-        assert method.score(x).tolist() == pytest.approx(literal, rel=1e-4)
+        assert method.score(x, {}).tolist() == pytest.approx(literal, rel=1e-4)
 
 
 @pytest.mark.parametrize(("local", "size"), [("sum", 28), ("each", 50)])
-def test_an_explanation_is_a_finite_map_of_the_size_of_the_image(local, size):
+def test_an_explanation_is_a_finite_map_of_the_locations(local, size):
     method = tiny(local=local).eval()
     x = torch.rand(20, 3, size, size, generator=torch.Generator().manual_seed(0)) * 2 - 1
     with torch.no_grad():
-        method.finish([x])
-        heat = method.explain(x[:2])
-    assert heat.shape == (2, size, size)
+        heat = method.explain(x[:2], method.finish([x]))
+    assert heat.shape == (2, 5, 5)
     assert heat.isfinite().all()
     assert heat.std() > 0
 
@@ -145,10 +149,10 @@ def test_an_explanation_is_high_where_the_image_is_odd():
     odd = x[:1].clone()
     odd[..., 24:, :8] = -1
     with torch.no_grad():
-        method.finish([x[1:]])
-        (heat,) = method.explain(odd)
-        normal = method.explain(x[:1])
-    assert heat[26:, :6].mean() > 2 * heat[:6, 26:].mean()
+        reference = method.finish([x[1:]])
+        (heat,) = method.explain(odd, reference)
+        normal = method.explain(x[:1], reference)
+    assert heat[4, 0] > 2 * heat[0, 4]
     assert heat.max() > 1 > normal.max()
 
 
@@ -179,14 +183,14 @@ def test_every_information_and_every_entropy_take_codes_and_locations(i, h, loca
     optimizers = method.optimizers("train")
     for step in range(2):
         with seeded(step):
-            record = method.step(images(4, seed=step), optimizers, step / 2)
+            record = method.step(batch(4, seed=step), optimizers, step / 2)
         assert all(value.isfinite() for value in record.values()), record
     assert all(parameter.isfinite().all() for parameter in method.parameters())
 
 
 def test_each_critic_has_a_moving_average_of_its_own():
     method = tiny(information=information.donsker_varadhan)
-    method.step(images(4), method.optimizers("train"), 0.0)
+    method.step(batch(4), method.optimizers("train"), 0.0)
     first, second = method.state_dict()["trade_off.log_averages"]
     assert first.isfinite()
     assert second.isfinite()

@@ -1,5 +1,3 @@
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -7,6 +5,9 @@ import torch
 from normscope import Detector, load
 from normscope.methods.pretrained import Pretrained, Settings, weights_of
 from normscope.networks import pretrained as networks
+from normscope.scoring.local import columns
+from normscope.training import loop
+from normscope.training.encoded import Encoded
 
 QUICK = {"side": 32, "channels": 20}
 
@@ -49,7 +50,7 @@ def test_new_normal_images_score_about_zero(fitted):
     assert scores.std() < 2
 
 
-def test_alike_images_are_judged_by_their_strangest_place():
+def test_alike_images_are_judged_by_their_hottest_location():
     direction = torch.nn.functional.normalize(torch.ones(1, 8))
     alike = torch.nn.functional.normalize(direction + 0.05 * torch.randn(50, 8), dim=1)
     unlike = torch.nn.functional.normalize(torch.randn(50, 8), dim=1)
@@ -58,16 +59,33 @@ def test_alike_images_are_judged_by_their_strangest_place():
     assert weights_of(alike).sum() == pytest.approx(1)
 
 
-def test_of_many_images_some_are_looked_at(monkeypatch):
-    most = 6  # few enough for batches of which none is looked at
-    method = Pretrained(Settings(side=32, channels=20, references=most, local_references=4), (3, 32, 32))
-    seen = []
-    look = method.look
-    monkeypatch.setattr(method, "look", lambda images: (seen.append(len(images)), look(images))[1])
-    with torch.no_grad():
-        method.finish(list(torch.rand(40, 3, 32, 32).split(4)))
-    assert sum(seen) == most
-    assert min(seen) > 0
+def method_at(size, **settings):
+    return Pretrained(Settings(**QUICK | settings), (3, size, size)).eval()
+
+
+@pytest.mark.parametrize(("size", "side"), [(28, 32), (64, 64)])
+def test_small_images_are_enlarged_and_large_ones_are_not(size, side):
+    assert method_at(size).encoder.side == side
+
+
+def test_codes_and_maps_are_taken_out_of_what_is_encoded():
+    method, x = method_at(32), torch.rand(3, 3, 32, 32) * 2 - 1
+    with torch.inference_mode():
+        *local, last = method.encoder(x)
+        encoded = method.encode(x)
+        code = last.mean((2, 3))
+        torch.testing.assert_close(method.code(encoded), code / code.norm(dim=1, keepdim=True))
+        channels = torch.tensor([0, 5, 79])
+        assert torch.equal(method.maps(encoded, channels), columns(local, (4, 4))[:, channels])
+
+
+def test_of_many_images_some_are_encoded(monkeypatch):
+    method = method_at(32, references=6)
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 3, 32, 32), dtype=np.uint8)
+    monkeypatch.setattr(method, "finish", lambda batches: {"encoded": torch.cat(list(batches))})
+    batches = encoded(monkeypatch)
+    reference = loop.finish(method, Encoded(method, pixels, torch.device("cpu"), 4), seed=0)
+    assert sum(batches) == len(reference["encoded"]) == 6
 
 
 def encoded(monkeypatch):
@@ -77,32 +95,15 @@ def encoded(monkeypatch):
     return batches
 
 
-def test_a_fit_with_suspects_encodes_each_image_once(monkeypatch):
+def test_a_fit_that_looks_for_outliers_encodes_each_image_once(monkeypatch):
     images = stripes(30)
     images[7] = 255 - images[7]
     batches = encoded(monkeypatch)
     one = Detector("pretrained", settings=QUICK, false_alarm_rate=0.1).fit(images)
-    assert sum(batches) == 30 + 1  # one to count the channels
-    assert one.suspects[0].place == 7
-    assert one.fitted().looks is None
+    assert sum(batches) == 30
+    assert one.outliers[0].position == 7
     one.score(images)
-    one.score(images)
-    assert sum(batches) == 31 + 60
-
-
-def test_what_does_not_fit_in_memory_is_looked_at_again():
-    looks, seen = networks.Looks(most=5 * 4), []
-
-    def look(images):
-        seen.extend(images[:, 0].tolist())
-        return [images * 2]
-
-    images = torch.arange(8.0)[:, None]
-    for _ in range(2):
-        assert torch.equal(looks(look, images)[0], images * 2)
-    assert seen == [0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7]
-    assert torch.equal(copy.deepcopy(looks)(look, images[[3, 1]])[0], images[[3, 1]] * 2)
-    assert len(seen) == 11
+    assert sum(batches) == 30 + 30, "encodings are kept during a fit alone"
 
 
 def test_a_model_file_needs_no_weights_from_elsewhere(fitted, tmp_path, monkeypatch):
@@ -112,7 +113,8 @@ def test_a_model_file_needs_no_weights_from_elsewhere(fitted, tmp_path, monkeypa
     assert (load(tmp_path / "model").score(images) == fitted.score(images)).all()
 
 
-def test_large_images_are_kept_larger_than_other_methods_keep_them():
+def test_large_images_are_kept_larger_than_other_methods_keep_them(monkeypatch):
+    monkeypatch.setattr(Pretrained, "finish", lambda own, batches: {})
     images = np.random.default_rng(0).integers(0, 256, (10, 300, 280), dtype=np.uint8)
     one = Detector("pretrained", settings=QUICK, false_alarm_rate=None).fit(images)
-    assert one.fitted().shape == (3, 224, 224)
+    assert one.model.method.shape == (3, 224, 224)

@@ -21,13 +21,13 @@ def test_nothing_is_trained():
 
 def test_score_is_the_surprisal_of_the_features():
     """Half the squared Mahalanobis distance, up to a constant; in one direction it is a parabola around the mean."""
-    one = Detector("random-encoder", settings={"width": 16}, false_alarm_rate=None).fit(IMAGES).fitted()
-    mean, whitener = one.memory["mean"], one.memory["whitener"]
+    method = RandomEncoder(Settings(width=16), (3, 28, 28)).eval()
     with torch.inference_mode():
+        reference = method.finish(torch.rand(40, 3, 28, 28).split(25))
         images = torch.rand(5, 3, 28, 28)
-        codes = layout(one.encoder.stages(images))
-        distance = ((codes - mean) @ whitener).square().sum(1)
-        scores = one.score(images)
+        codes = layout(method.encoder.stages(images))
+        distance = ((codes - reference["mean"]) @ reference["whitener"]).square().sum(1)
+        scores = method.score(images, reference)
     assert (scores - scores[0]).numpy() == pytest.approx(((distance - distance[0]) / 2).numpy(), rel=1e-4, abs=1e-3)
 
 

@@ -6,10 +6,8 @@ import torch
 from PIL import Image
 
 from normscope import Detector
-from normscope.errors import SettingError
-from normscope.methods import settings_of
-from normscope.methods.surprisal import Surprisal, told
-from normscope.settings import build
+from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified
+from normscope.training.method import Batch
 
 
 def gradients(n: int, seed: int = 0) -> np.ndarray:
@@ -41,11 +39,9 @@ def test_where_the_image_is_odd():
     assert (inside > 2 * heat[:, 18:, :10].mean((1, 2))).all()
 
 
-@pytest.mark.parametrize(
-    ("shifts", "reference"), [("none", "gaussian"), ("none", "mixture"), ("rotations", "neighbours")]
-)
-def test_every_reference_tells_noise_from_gradients(shifts, reference):
-    one = fitted(shifts=shifts, contrast=shifts == "none", reference=reference)
+@pytest.mark.parametrize("settings", [{}, {"reference": "mixture"}, {"reference": "neighbours"}])
+def test_every_reference_tells_noise_from_gradients(settings):
+    one = fitted(**settings)
     noise = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
     assert one.score(noise).min() > one.score(gradients(20, seed=1)).max()
 
@@ -53,7 +49,7 @@ def test_every_reference_tells_noise_from_gradients(shifts, reference):
 def test_new_normal_images_score_about_zero():
     """The surprisals are on the scale of images that their reference was not fitted to."""
     new = gradients(200, seed=2)
-    scores = fitted(shifts="none", contrast=True, reference="gaussian").score(new)
+    scores = fitted().score(new)
     assert abs(scores.mean()) < 2  # halves of 32 images are references of 16, which find others a little stranger
     assert scores.std() < 2
 
@@ -63,7 +59,7 @@ def test_a_rotation_that_nobody_can_tell_counts_for_nothing():
     noise = np.random.default_rng(0).integers(0, 256, (32, 28, 28), dtype=np.uint8)
     settings = {"width": 16, "batch_size": 8}
     round_, upright = (
-        one.fitted().memory["weight"]
+        one.model.reference["weight"]
         for one in (
             Detector("surprisal", settings=settings, epochs=10, false_alarm_rate=None).fit(noise),
             fitted(epochs=10),
@@ -119,57 +115,61 @@ def test_labelled_anomalies_are_found_where_no_rotation_can_be_told():
     assert np.median(one.score(noise(40, 2, 10))) > one.score(noise(40, 3, 0)).max()
 
 
-def test_anomalies_stand_behind_the_images_and_are_few():
-    method = Surprisal(build(settings_of("surprisal"), {"width": 16}), (3, 28, 28))
-    images, bad = method.with_anomalies(torch.zeros(16, 3, 28, 28))
-    assert len(images) == 16
-    assert not bad.any()
-    method.anomalies = torch.ones(10, 3, 28, 28)
-    images, bad = method.with_anomalies(torch.zeros(16, 3, 28, 28))
-    assert bad.tolist() == [False] * 16 + [True] * 4
-    assert (images.amax((1, 2, 3)) == bad).all()
+def small(**settings: object) -> Surprisal:
+    torch.manual_seed(0)
+    return Surprisal(Settings(width=16, **settings), (3, 28, 28))
+
+
+@pytest.mark.parametrize("anomalies", [0, 2])
+def test_anomalies_are_one_more_class_in_every_rotation(monkeypatch, anomalies):
+    method = small(smallest_area=1.0, flip=0.0, colour=0.0, grey=0.0)
+    given, labels = [], []
+    method.encoder.register_forward_pre_hook(lambda module, inputs: given.append(inputs[0]))
+    critics = method.critics
+    monkeypatch.setattr(method, "critics", lambda z, local, label: (labels.append(label), critics(z, local, label))[1])
+    batch = Batch(torch.zeros(6, 3, 28, 28), torch.ones(anomalies, 3, 28, 28))
+    method.step(batch, method.optimizers("train"), 0.5)
+    assert labels[0].tolist() == [k for rotation in range(4) for k in [rotation] * 6 + [ROTATIONS] * anomalies]
+    assert torch.equal(given[0].mean((1, 2, 3)) > 0.5, labels[0] == ROTATIONS)
+    assert method.shown == (anomalies > 0)
 
 
 def step(**settings: object) -> dict[str, float]:
-    torch.manual_seed(0)
-    method = Surprisal(build(settings_of("surprisal"), {"width": 16, **settings}), (3, 28, 28))
-    record = method.step(torch.rand(6, 3, 28, 28), method.optimizers("train"), 0.5)
+    method = small(**settings)
+    batch = Batch(torch.rand(6, 3, 28, 28), torch.empty(0, 3, 28, 28))
+    record = method.step(batch, method.optimizers("train"), 0.5)
     return {name: value.item() for name, value in record.items()}
 
 
-def test_without_shifts_there_is_nothing_to_tell_apart_but_images():
-    assert "separation" not in step(shifts="none", contrast=True)
-    assert "separation" in step(shifts="rotations")
-    with pytest.raises(SettingError, match="set contrast=true"):
-        step(shifts="none")
-
-
 def test_the_parts_of_the_objective_matter():
-    """A weight that is ignored, or a critic that is left out, would leave the loss unchanged."""
-    losses = {
-        "as it is": step(),
-        "gamma": step(gamma=50.0),
-        "beta": step(beta=50.0),
-        "contrast": step(contrast=True),
-    }
-    assert len({record["loss"] for record in losses.values()}) == 4
-    assert losses["beta"]["loss"] > losses["as it is"]["loss"]
-    assert losses["gamma"]["loss"] > losses["as it is"]["loss"]  # the margin is not met at first
+    """A weight that is ignored would leave the loss unchanged."""
+    plain, beta, gamma = step(), step(beta=50.0), step(gamma=50.0)
+    assert len({record["loss"] for record in (plain, beta, gamma)}) == 3
+    assert beta["loss"] > plain["loss"]
+    assert gamma["loss"] > plain["loss"]  # the margin is not met at first
 
 
-def test_the_scores_of_answers_are_those_of_the_logits():
+def test_the_head_classifies_the_code_and_every_location():
+    method, label = small(), torch.tensor([0, 3])
+    z, local = torch.randn(2, method.encoder.dimension), torch.randn(2, method.encoder.dimension, 3, 5)
+    (whole, _), (each, _) = method.critics(z, local, label)
+    assert torch.equal(whole, method.head(z)[[0, 1], label])
+    places = [method.head(local[i, :, y, x])[label[i]] for i in range(2) for y in range(3) for x in range(5)]
+    torch.testing.assert_close(each, torch.stack(places))
+
+
+def test_the_scores_of_classes_are_those_of_the_logits():
     logits = torch.arange(24.0).reshape(2, 2, 2, 3)
-    right, wrong = told(logits, torch.tensor([0, 2]))
+    right, wrong = classified(logits, torch.tensor([0, 2]))
     assert right.tolist() == [0, 3, 6, 9, 14, 17, 20, 23]
     assert wrong[0].tolist() == [1, 2]
     assert wrong[-1].tolist() == [21, 22]
 
 
 def test_both_optimisers_move_what_they_own():
-    torch.manual_seed(0)
-    method = Surprisal(build(settings_of("surprisal"), {"width": 16}), (3, 28, 28))
+    method = small()
     before = {name: value.clone() for name, value in method.named_parameters()}
-    method.step(torch.rand(6, 3, 28, 28), method.optimizers("train"), 0.5)
+    method.step(Batch(torch.rand(6, 3, 28, 28), torch.rand(2, 3, 28, 28)), method.optimizers("train"), 0.5)
     assert all(not torch.equal(before[name], value) for name, value in method.named_parameters())
 
 

@@ -7,6 +7,7 @@ from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
 from normscope.methods.vae import VAE, Settings, divergence
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 SHAPE = (3, 28, 28)
@@ -64,7 +65,7 @@ def test_a_step_records_the_loss_at_its_draw():
     z = mean + noise * (log_variance / 2).exp()
     reconstruction = bce(method.decoder(z).sigmoid(), ((x + 1) / 2).flatten(1)).mean()
     with seeded(3):
-        record = method.step(x, method.optimizers("train"), 0.0)
+        record = method.step(Batch(x, x[:0]), method.optimizers("train"), 0.0)
     assert record["reconstruction"].item() == pytest.approx(reconstruction.item(), rel=1e-5)
     assert record["kl"].item() == pytest.approx(divergence(z, noise, log_variance).mean().item(), rel=1e-4)
     assert record["loss"].item() == pytest.approx((record["reconstruction"] + record["kl"]).item())
@@ -74,8 +75,8 @@ def test_the_score_is_the_cross_entropy_of_the_reconstruction():
     method, x = small(score="mean").eval(), images(5)
     with torch.no_grad():
         restored, unit = method.decoder(method.code(x)).sigmoid(), ((x + 1) / 2).flatten(1)
-        torch.testing.assert_close(method.score(x), bce(restored, unit))
-        torch.testing.assert_close(method.explain(x), (restored - unit).square().view(5, *SHAPE).mean(1))
+        torch.testing.assert_close(method.score(x, {}), bce(restored, unit))
+        torch.testing.assert_close(method.explain(x, {}), (restored - unit).square().view(5, *SHAPE).mean(1))
 
 
 def test_a_drawn_score_uses_the_same_noise_for_every_image():
@@ -85,8 +86,8 @@ def test_a_drawn_score_uses_the_same_noise_for_every_image():
     with torch.no_grad():
         mean, log_variance = method.posterior(x)
         logits = method.decoder(mean + noise * (log_variance / 2).exp())
-        torch.testing.assert_close(method.score(x), bce(logits.sigmoid(), ((x + 1) / 2).flatten(1)))
-        assert (method.score(x) - small(score="mean").eval().score(x)).abs().min() > 0.01
+        torch.testing.assert_close(method.score(x, {}), bce(logits.sigmoid(), ((x + 1) / 2).flatten(1)))
+        assert (method.score(x, {}) - small(score="mean").eval().score(x, {})).abs().min() > 0.01
 
 
 def test_a_second_layer_of_nothing_is_refused():

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from normscope.errors import SettingError
-from normscope.networks.lenet import Contrast, Decoder, Encoder, contrast_normalised, layers
+from normscope.networks.lenet import Decoder, Encoder, layers
 
 
 def images(n, size, seed=0):
@@ -65,27 +65,3 @@ def test_weights_of_nought_can_only_give_a_code_of_nought(network):
 def test_a_width_that_the_decoder_cannot_share_out_is_refused(width):
     with pytest.raises(SettingError, match="multiple of 16"):
         layers("auto", width, 32)
-
-
-def test_contrast_is_mean_nought_and_mean_absolute_value_one():
-    x = contrast_normalised(images(3, 28) * torch.tensor([0.01, 0.3, 1.0])[:, None, None, None] + 0.2)
-    torch.testing.assert_close(x.mean((1, 2, 3)), torch.zeros(3), atol=1e-5, rtol=0)
-    torch.testing.assert_close(x.abs().mean((1, 2, 3)), torch.ones(3))
-
-
-def test_a_blank_image_stays_blank():
-    grey = torch.full((1, 3, 29, 29), 0.1)
-    assert contrast_normalised(grey).abs().max() < 1e-3
-
-
-def test_observed_images_fill_the_range_and_later_ones_do_not_change_it():
-    contrast = Contrast()
-    contrast.observe(images(4, 28, seed=1))
-    contrast.observe(images(4, 28, seed=2))
-    seen = contrast(torch.cat([images(4, 28, seed=1), images(4, 28, seed=2)]))
-    assert seen.min() == pytest.approx(0, abs=1e-6)
-    assert seen.max() == pytest.approx(1, abs=1e-6)
-    spot = torch.zeros(1, 3, 28, 28)
-    spot[0, :, 0, 0] = 1
-    assert contrast(spot).max() > 10  # one bright pixel is far beyond uniform noise
-    assert contrast(images(4, 28, seed=1)).min() >= 0

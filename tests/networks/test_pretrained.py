@@ -10,11 +10,12 @@ from normscope.networks import pretrained
 from normscope.networks.pretrained import LITE0, Frozen, lite0_weights, wheel_file
 
 
-def test_small_images_are_enlarged_and_large_ones_are_not():
+@pytest.mark.parametrize("size", [32, 64, 96])
+def test_maps_have_the_known_shapes_whatever_the_size_of_the_images(size):
     network = Frozen(LITE0, 64)
     with torch.inference_mode():
-        assert [x.shape[-1] for x in network(torch.zeros(1, 3, 32, 32))] == [16, 8, 4, 2]
-        assert [x.shape[-1] for x in network(torch.zeros(1, 3, 96, 96))] == [24, 12, 6, 3]
+        assert [x.shape[1:] for x in network(torch.zeros(1, 3, size, size))] == network.shapes
+    assert [shape[1:] for shape in network.shapes] == [(16, 16), (8, 8), (4, 4), (2, 2)]
 
 
 def test_how_many_go_through_at_once_does_not_matter(monkeypatch):

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from normscope.scoring.held_out import held_out
 
-from normscope.scoring.local import columns, fit_heat, fit_local, heat, local_surprisal, smooth, some_channels
+from normscope.scoring.local import columns, fit_heat, fit_local, heat, local_surprisal, random_channels, smooth
+from normscope.scoring.two_fold import two_fold
 from normscope.training.randomness import seeded
 
 
@@ -66,20 +66,20 @@ def test_smoothing_keeps_what_is_flat_and_spreads_what_is_not():
 
 def test_one_normal_image_in_a_hundred_is_hotter_than_one_somewhere():
     maps = correlated(1000)
-    memory = fit_heat(maps)
-    strangest = smooth(held_out(maps, fit_local, local_surprisal)).amax((1, 2))
-    assert memory["strangest.mean"] == pytest.approx(strangest.mean().item())
-    assert memory["strangest.deviation"] == pytest.approx(strangest.std().item(), rel=1e-5)
-    hot = heat(correlated(3000, seed=1), memory, (6, 4))
-    assert hot.shape == (3000, 6, 4)
+    reference = fit_heat(maps)
+    values = smooth(two_fold(maps, fit_local, local_surprisal)).amax((1, 2))
+    assert reference["hottest.mean"] == pytest.approx(values.mean().item())
+    assert reference["hottest.deviation"] == pytest.approx(values.std().item(), rel=1e-5)
+    hot = heat(correlated(3000, seed=1), reference)
+    assert hot.shape == (3000, 2, 2)
     share = (hot.amax((1, 2)) > 1).float().mean()
     assert 0 < share < 0.01 + 4 * (0.01 / 1000 + 0.01 / 3000) ** 0.5  # of the quantile and of the share
 
 
-def test_some_channels_are_drawn_in_order_and_none_twice():
+def test_random_channels_come_in_order_and_none_twice():
     with seeded(0):
-        chosen, others = some_channels(100, 20), some_channels(100, 20)
+        chosen, others = random_channels(100, 20), random_channels(100, 20)
     assert chosen.tolist() == sorted(set(chosen.tolist()))
     assert len(chosen) == 20
     assert not torch.equal(chosen, others)
-    assert some_channels(5).tolist() == [0, 1, 2, 3, 4]
+    assert random_channels(5).tolist() == [0, 1, 2, 3, 4]

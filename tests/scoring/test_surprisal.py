@@ -46,9 +46,9 @@ def test_gaussian_surprisal_of_its_own_sample_is_near_the_entropy():
 
 
 def test_gaussian_surprisal_grows_with_the_distance_from_the_mean():
-    memory = fit_gaussian(codes(300, 8))
-    away = memory["mean"] + torch.arange(5.0)[:, None] * torch.ones(8)
-    assert gaussian(away, memory).diff().gt(0).all()
+    reference = fit_gaussian(codes(300, 8))
+    away = reference["mean"] + torch.arange(5.0)[:, None] * torch.ones(8)
+    assert gaussian(away, reference).diff().gt(0).all()
 
 
 DEGENERATE = {
@@ -67,8 +67,8 @@ DEGENERATE = {
 @pytest.mark.parametrize("z", DEGENERATE.values(), ids=DEGENERATE.keys())
 def test_degenerate_codes_have_finite_surprisal_and_strangers_more_of_it(z):
     far = z + 10 * z.abs().max() + 1
-    for memory, surprisal in ((fit_gaussian(z), gaussian), (fitted_mixture(z, 4), mixture)):
-        inside, outside = surprisal(z, memory), surprisal(far, memory)
+    for reference, surprisal in ((fit_gaussian(z), gaussian), (fitted_mixture(z, 4), mixture)):
+        inside, outside = surprisal(z, reference), surprisal(far, reference)
         assert inside.isfinite().all()
         assert outside.isfinite().all()
         assert outside.min() > inside.max()
@@ -76,21 +76,21 @@ def test_degenerate_codes_have_finite_surprisal_and_strangers_more_of_it(z):
 
 def test_a_dimension_that_never_varied_counts_when_it_does():
     z = torch.cat([codes(500, 4), torch.zeros(500, 1)], 1)
-    memory = fit_gaussian(z)
+    reference = fit_gaussian(z)
     stranger = z[:1].clone()
     stranger[0, 4] = 1.0
-    assert gaussian(stranger, memory) > gaussian(z, memory).max()
+    assert gaussian(stranger, reference) > gaussian(z, reference).max()
 
 
 @pytest.mark.parametrize(("n", "components"), [(300, 4), (3, 4), (300, 1)])
 def test_mixture_is_that_of_scikit_learn(n, components):
     z, new = clusters(n), clusters(60, seed=1)
-    memory = fitted_mixture(z, components)
+    reference = fitted_mixture(z, components)
     x = z.double().numpy()
     same = GaussianMixture(min(n, components), reg_covar=0.1 * x.var(0).mean() + 1e-9, random_state=draw_of(0)).fit(x)
-    np.testing.assert_allclose(memory["weights"], same.weights_, atol=1e-4)
-    np.testing.assert_allclose(memory["means"], same.means_, rtol=1e-4)
-    np.testing.assert_allclose(mixture(new, memory), -same.score_samples(new.double().numpy()), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(reference["weights"], same.weights_, atol=1e-4)
+    np.testing.assert_allclose(reference["means"], same.means_, rtol=1e-4)
+    np.testing.assert_allclose(mixture(new, reference), -same.score_samples(new.double().numpy()), rtol=1e-3, atol=1e-3)
 
 
 def draw_of(seed):
@@ -101,14 +101,14 @@ def draw_of(seed):
 
 def test_mixture_formula_on_parameters_of_ones_own():
     """Two unit Gaussians at ±1 in one dimension, weighted 0.25 and 0.75."""
-    memory = {
+    reference = {
         "weights": torch.tensor([0.25, 0.75]),
         "means": torch.tensor([[-1.0], [1.0]]),
         "whiteners": torch.ones(2, 1, 1),
     }
     z = torch.linspace(-3, 3, 7)[:, None]
     density = 0.25 * multivariate_normal(-1, 1).pdf(z.numpy()) + 0.75 * multivariate_normal(1, 1).pdf(z.numpy())
-    np.testing.assert_allclose(mixture(z, memory), -np.log(density), rtol=1e-5)
+    np.testing.assert_allclose(mixture(z, reference), -np.log(density), rtol=1e-5)
 
 
 def test_mixture_sees_the_gap_that_one_gaussian_does_not():
@@ -134,6 +134,6 @@ def test_mixture_follows_the_seed():
 @pytest.mark.parametrize("surprisal", [gaussian, mixture])
 def test_surprisal_does_not_depend_on_the_batch(surprisal):
     z = codes(200, 32)
-    memory = fit_gaussian(z) if surprisal is gaussian else fitted_mixture(z, 4)
-    alone = torch.cat([surprisal(code[None], memory) for code in z[:40]])
-    torch.testing.assert_close(alone, surprisal(z, memory)[:40], rtol=1e-4, atol=1e-4)
+    reference = fit_gaussian(z) if surprisal is gaussian else fitted_mixture(z, 4)
+    alone = torch.cat([surprisal(code[None], reference) for code in z[:40]])
+    torch.testing.assert_close(alone, surprisal(z, reference)[:40], rtol=1e-4, atol=1e-4)
