@@ -17,6 +17,7 @@ def small(**settings: float) -> OCGAN:
 def test_defaults_are_those_of_the_readme():
     method = OCGAN(Settings(), (3, 32, 32))
     assert [(phase.name, phase.epochs) for phase in method.phases()] == [("train", 201)]
+    assert (method.settings.noise, method.settings.mining_from) == (0.2, 150 / 201)
     for adam in method.optimizers("train").values():
         assert (adam.defaults["lr"], adam.defaults["betas"]) == (2e-4, (0.5, 0.999))
     sizes = [layer.out_features for layer in method.latent if isinstance(layer, torch.nn.Linear)]
