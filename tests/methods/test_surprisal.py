@@ -8,7 +8,8 @@ from PIL import Image
 from normscope import Detector
 from normscope.errors import SettingError
 from normscope.methods import settings_of
-from normscope.methods.surprisal import Surprisal, told
+from normscope.methods.surprisal import Settings, Surprisal, told
+from normscope.objective.cross_entropy import norm_margin
 from normscope.settings import build
 
 
@@ -102,6 +103,7 @@ def test_labelled_anomalies_are_found_by_their_kind():
         for name, one in (("without", without), ("with", with_))
     }
     assert gap["with"] > gap["without"] + 1
+    assert with_.fitted().memory["weight"][5::2].tolist() == [1.0] * 4
 
 
 def test_labelled_anomalies_are_found_where_no_rotation_can_be_told():
@@ -155,6 +157,20 @@ def test_the_parts_of_the_objective_matter():
     assert len({record["loss"] for record in losses.values()}) == 4
     assert losses["beta"]["loss"] > losses["as it is"]["loss"]
     assert losses["gamma"]["loss"] > losses["as it is"]["loss"]  # the margin is not met at first
+
+
+@pytest.mark.parametrize(("contrast", "views"), [(False, 1), (True, 2)])
+def test_every_view_enters_in_four_rotations_of_which_the_upright_is_the_normal_one(contrast, views):
+    seen, parted = [], []
+
+    def separation(normal: torch.Tensor, anomalous: torch.Tensor) -> torch.Tensor:
+        parted.append((len(normal), len(anomalous)))
+        return norm_margin(normal, anomalous)
+
+    method = Surprisal(Settings(width=16, contrast=contrast, separation=separation), (3, 28, 28))
+    method.encoder.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
+    method.step(torch.rand(6, 3, 28, 28), method.optimizers("train"), 0.5)
+    assert (seen, parted) == ([views * 4 * 6], [(views * 6, views * 3 * 6)])
 
 
 def test_the_scores_of_answers_are_those_of_the_logits():
