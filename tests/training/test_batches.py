@@ -67,8 +67,10 @@ def test_pixels_become_floats_from_minus_one_to_one():
 
 def test_in_order_yields_every_image_once_and_can_be_gone_through_again():
     pixels = np.arange(5, dtype=np.uint8)[:, None, None, None].repeat(3, 1) * 51
-    images = InOrder(pixels, 2, CPU)
+    told = []
+    images = InOrder(pixels, 2, CPU, lambda done, of: told.append((done, of)))
     assert [len(batch) for batch in images] == [2, 2, 1]
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
     for _ in range(2):
         assert torch.cat(list(images))[:, 0, 0, 0].tolist() == pytest.approx([-1, -0.6, -0.2, 0.2, 0.6])
 

@@ -22,7 +22,7 @@ def test_what_is_no_budget_is_refused_with_an_example(text):
 def test_steps_are_afforded_by_the_median_of_those_after_the_warm_up():
     slow_start = [50.0] * WARM_UP
     assert affordable_steps(10.0, [*slow_start, 0.5, 0.5, 0.5, 0.5, 9.0]) == 20
-    assert affordable_steps(10.0, [*slow_start, 0.3, 0.1, 0.2]) == 50
+    assert affordable_steps(10.0, [*slow_start, 0.5, 0.1, 0.2, 0.4, 0.25]) == 40
     assert affordable_steps(0.99, [*slow_start, 1.0, 1.0, 1.0]) == 0
     assert affordable_steps(2.99, [*slow_start, 1.0, 1.0, 1.0]) == 2
 
