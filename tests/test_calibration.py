@@ -108,6 +108,7 @@ def test_too_few_held_out_images_are_told():
     assert "\n" not in (Calibration(np.ones(1), 0.0001).note or "\n")
     enough = Calibration(np.arange(99.0), 0.01)
     assert (enough.achievable, enough.note, enough.threshold) == (0.01, None, 98.0)
+    assert type(Calibration(np.arange(99.0), np.float32(0.5)).rate) is float
 
 
 @pytest.mark.parametrize("scores", [[], [math.inf, 1], [[1.0, 2.0]]])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from normscope.errors import SettingError
-from normscope.settings import build, parse, to_json
+from normscope.settings import build, check_counts, parse, to_json
 
 __all__ = ["LIMIT", "infonce", "jsd"]
 LIMIT = 3
@@ -159,6 +159,22 @@ def test_what_json_could_not_read_back_is_not_written():
         to_json(Example(information=private))
     with pytest.raises(SettingError, match="beta"):
         to_json(Example(beta=float("inf")))
+
+
+def test_a_count_is_one_or_more_and_a_least_count_may_be_none():
+    @dataclass(frozen=True)
+    class Counts:
+        epochs: int = 5
+        least_steps: int = 400
+        shift: int = 0
+
+    check_counts(Counts(epochs=1, least_steps=0, shift=-3))
+    for wrong, said in (
+        ({"epochs": 0}, "'epochs' cannot be 0; give a whole number from 1 on"),
+        ({"least_steps": -1}, "from 0 on"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            check_counts(Counts(**wrong))
 
 
 def test_a_method_without_settings():

@@ -52,6 +52,9 @@ def test_defaults_are_the_published_ones():
     assert method.generator.body[0].in_features == 256
     assert method.critic.head.in_features == 256 * 4 * 4
     assert isinstance(method.critic.body[1], torch.nn.BatchNorm2d)
+    assert (method.critic.body[0].kernel_size, method.critic.head.out_features) == ((3, 3), 1)
+    s = method.settings
+    assert (s.critic_steps, s.penalty, s.starts, s.rounds, s.search_rate, s.adapt_rate) == (2, 20, 8, 5, 0.25, 5e-5)
 
 
 def test_score_is_that_of_the_search_with_a_copied_generator():
@@ -86,12 +89,18 @@ def test_more_rounds_bring_it_nearer():
 def test_penalty_wants_slopes_of_one():
     method = small().eval()
 
+    points = []
+
     class Slope(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
+            points.append(x.detach())
             return 3.0 * x[:, 0, 5, 7] + 4.0 * x[:, 1, 2, 3]  # of length 5 everywhere
 
     method.critic = Slope()
     assert method.steepness(IMAGES, -IMAGES).item() == pytest.approx((5 - 1) ** 2)
+    share = (points[0] / IMAGES).flatten(1)  # from image to image another place between the two
+    assert torch.allclose(share, share[:, :1].expand_as(share), atol=1e-3)
+    assert -1 < share.min() < share.max() - 0.1 < 1
 
 
 def test_the_critic_takes_its_steps_before_the_generator():
@@ -100,6 +109,16 @@ def test_the_critic_takes_its_steps_before_the_generator():
     method.step(BATCH, optimizers, 0.0)
     steps = {name: optimizer.state_dict()["state"][0]["step"].item() for name, optimizer in optimizers.items()}
     assert steps == {"critic": 3, "generator": 1}
+
+
+def test_the_generator_wants_the_critic_to_rate_what_it_makes_highly():
+    method = small(critic_steps=1, learning_rate=0.0)
+    with seeded(1):
+        record = method.step(IMAGES, method.optimizers("train"), 0.0)
+    with seeded(1):
+        torch.randn(4, 10), torch.rand(4, 1, 1, 1)  # for the critic
+        made = method.generator(torch.randn(4, 10))
+    assert record["loss"].item() == pytest.approx(-method.critic(made).mean().item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 20.0])

@@ -35,6 +35,8 @@ def test_defaults_are_the_published_ones():
     assert [phase.name for phase in method.phases()] == ["gan"]
     for adam in method.optimizers("gan").values():
         assert (adam.defaults["lr"], adam.defaults["betas"]) == (2e-4, (0.5, 0.999))
+    s = method.settings
+    assert (s.epochs, s.batch_size, s.average, s.search_steps, s.search_rate) == (20, 32, 0.999, 500, 1e-3)
     assert method.gan["generator"].body[0].in_features == 100
     assert method.gan["discriminator"].head.in_features == 512 * 4 * 4
     assert method.gan["discriminator"].body[2].weight.std().item() == pytest.approx(0.01, rel=0.02)

@@ -30,6 +30,7 @@ def test_the_rate_is_halved_after_every_tenth():
     assert [halving(progress) for progress in (0.0, 0.099, 0.1, 0.55, 0.99)] == [1, 1, 0.5, 0.5**5, 0.5**9]
     (phase,) = small().phases()
     assert phase.epochs == 125
+    assert (Settings().width, Settings().flip, Settings().batch_size) == (64, 0.5, 32)
     (sgd,) = small().optimizers("train").values()
     assert (sgd.defaults["lr"], sgd.defaults["momentum"], sgd.defaults["weight_decay"]) == (0.1, 0, 0)
 

@@ -60,6 +60,7 @@ def test_z_is_the_code_and_two_measures_of_the_error():
         z, y = method.represent(x)
         assert z.shape == (3, 5 + 2)
         torch.testing.assert_close(z[:, :5], method.encoder(x))
+        torch.testing.assert_close(method.explain(x), (y - x).square().mean(1))
     for i in range(3):
         a, b = x[i].flatten(), y[i].flatten()
         assert z[i, 5].item() == pytest.approx(((a - b).norm() / a.norm()).item(), rel=1e-5)
@@ -97,8 +98,10 @@ def test_the_defaults_are_geotrans_code():
     assert (s.learning_rate, s.epochs, s.batch_size) == (1e-3, 200, 256)
     layers = [m for m in DAGMM(Settings(width=8), SHAPE).estimator if isinstance(m, torch.nn.Linear)]
     assert [(m.in_features, m.out_features) for m in layers] == [(7, 64), (64, 10), (10, 3)]
+    assert [m.p for m in small().estimator if isinstance(m, torch.nn.Dropout)] == [0.5, 0.5]
 
 
 def test_a_batch_of_one_is_refused():
     with pytest.raises(SettingError, match="batch_size is 1; give 2 or more"):
         Detector("dagmm", settings={"batch_size": 1}, epochs=1).fit(TASK.train_images)
+    small(batch_size=2)

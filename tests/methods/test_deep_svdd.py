@@ -77,6 +77,17 @@ def test_without_a_step_centre_and_extremes_are_those_of_all_images_however_batc
         torch.testing.assert_close(method.score(x, reference), squared_distance(codes, reference["centre"]))
 
 
+def test_without_training_centre_and_scale_are_those_of_all_images():
+    method, x = small().eval(), images(16, seed=3)
+    method.finish(x.split(8))
+    seen = method.contrast(x)
+    assert (seen.min().item(), seen.max().item()) == pytest.approx((0, 1), abs=1e-6)
+    with torch.no_grad():
+        mean = method.code(x).mean(0)
+    far = mean.abs() >= 0.1
+    torch.testing.assert_close(method.centre[far], mean[far])
+
+
 def test_one_class_loss_is_the_mean_squared_distance():
     method, (record,) = trained()
     codes = untrained().code(images(8))  # in train mode, as in the step
@@ -99,6 +110,7 @@ def test_the_radius_is_a_quantile_of_distances_after_the_warm_up():
     place = 0.75 * 7  # linear between the two distances around it
     low, high = distances[math.floor(place)], distances[math.ceil(place)]
     assert method.radius.item() == pytest.approx((low + 0.25 * (high - low)).item(), rel=1e-4)
+    assert not method.radius.requires_grad
 
 
 def test_the_score_is_the_squared_distance_less_the_squared_radius():

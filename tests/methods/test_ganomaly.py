@@ -59,6 +59,14 @@ def test_the_second_encoder_is_not_the_first():
     assert not torch.equal(method.encoder.head.weight, method.second.head.weight)
 
 
+def test_every_network_learns_in_a_step():
+    method = small()
+    before = {name: value.clone() for name, value in method.named_parameters()}
+    step(method)
+    moved = {name.split(".")[0] for name, value in method.named_parameters() if not torch.equal(before[name], value)}
+    assert moved == {"encoder", "decoder", "second", "discriminator"}
+
+
 def test_score_is_the_squared_change_of_the_code():
     method = small().eval()
     with torch.inference_mode():

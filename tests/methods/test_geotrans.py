@@ -67,6 +67,19 @@ def test_each_image_of_a_batch_has_its_own_transform():
         assert torch.equal(moved[turns], torch.rot90(x[turns], turns, (1, 2)))
 
 
+def test_a_step_learns_which_transform_each_image_went_through():
+    method, copy, x = small().train(), small().train(), images(8)
+    with seeded(1):
+        record = method.step(x, method.optimizers("train"), 0.0)
+    with seeded(1):
+        which = torch.randint(4, (8,))
+    turned = torch.stack([torch.rot90(image, int(turns), (1, 2)) for image, turns in zip(x, which, strict=True)])
+    log_p = copy.network(turned).log_softmax(1)
+    assert record["loss"].item() == pytest.approx(-log_p[torch.arange(8), which].mean().item(), rel=1e-4)
+    assert record["accuracy"] == (log_p.argmax(1) == which).float().mean()
+    assert not torch.equal(method.network.head.weight, copy.network.head.weight)
+
+
 def test_inverse_digamma():
     x = torch.tensor([1e-3, 0.05, 0.5, 1.0, 7.0, 500.0], dtype=torch.float64)
     torch.testing.assert_close(inverse_digamma(x.digamma()), x, rtol=1e-8, atol=0)

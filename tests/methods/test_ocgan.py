@@ -16,9 +16,20 @@ def small(**settings: float) -> OCGAN:
         return OCGAN(Settings(width=8, critic_width=8, **settings), (3, 28, 28))
 
 
+def awake(**settings: float) -> OCGAN:
+    """In eval mode, with weights so large that logits differ from nought: first ones are nearly blind."""
+    method = small(**settings).eval()
+    with torch.no_grad():
+        for weight in method.parameters():
+            if weight.dim() > 1:
+                weight.mul_(5)
+    return method
+
+
 def test_defaults_are_those_of_the_readme():
     method = OCGAN(Settings(), (3, 32, 32))
     assert [(phase.name, phase.epochs) for phase in method.phases()] == [("train", 201)]
+    assert (method.settings.noise, method.settings.mining_from) == (0.2, 150 / 201)
     for adam in method.optimizers("train").values():
         assert (adam.defaults["lr"], adam.defaults["betas"]) == (2e-4, (0.5, 0.999))
     sizes = [layer.out_features for layer in method.latent if isinstance(layer, torch.nn.Linear)]
@@ -36,7 +47,7 @@ def test_codes_and_draws_are_in_the_cube():
 
 
 def test_discriminators_take_images_and_uniform_codes_for_real():
-    method = small().eval()
+    method = awake()
     z, drawn = torch.rand(6, 16), torch.rand_like(IMAGES)
     with seeded(1):
         loss = method.discriminators_loss(IMAGES, z, drawn)
@@ -48,7 +59,7 @@ def test_discriminators_take_images_and_uniform_codes_for_real():
 
 
 def test_loss_of_the_autoencoder():
-    method, noisy, negatives = small().eval(), IMAGES + 0.1, torch.rand(6, 16)
+    method, noisy, negatives = awake(), IMAGES + 0.1, torch.rand(6, 16)
     loss, reconstruction = method.autoencoder_loss(IMAGES, noisy, negatives)
     z = method.code(noisy)
     assert reconstruction.item() == pytest.approx((method.decoder(z) - IMAGES).square().mean().item() / 2)
@@ -58,11 +69,7 @@ def test_loss_of_the_autoencoder():
 
 
 def test_mined_negatives_look_less_like_reconstructions():
-    method = small(mining_from=0.5).eval()
-    with torch.no_grad():
-        for weight in [*method.decoder.parameters(), *method.classifier.parameters()]:
-            if weight.dim() > 1:
-                weight.mul_(5)  # first weights are nearly blind to the code
+    method = awake(mining_from=0.5)
     logits = []
     for progress in (0.49, 0.5):
         with seeded(1), torch.enable_grad():
@@ -74,7 +81,7 @@ def test_mined_negatives_look_less_like_reconstructions():
 
 
 def test_a_mined_step_is_twice_the_images_own_gradient():
-    method = small(mining_from=0.0).eval()
+    method = awake(mining_from=0.0)
     with seeded(1):
         negatives = method.negatives(IMAGES, 0.0)
     with seeded(1):

@@ -56,9 +56,10 @@ def test_of_many_images_some_are_drawn(monkeypatch):
     assert len(fitted(images(100), variance=1.0)[1]["components"]) == 11
 
 
-def test_a_share_above_one_is_refused():
-    with pytest.raises(SettingError, match=r"variance is 1\.5; give a share above 0 and up to 1"):
-        Detector("pca", settings={"variance": 1.5}).fit(digits.load().train_images[:20])
+@pytest.mark.parametrize("variance", [0.0, 1.5])
+def test_what_is_no_share_is_refused(variance):
+    with pytest.raises(SettingError, match=f"variance is {variance}; give a share above 0 and up to 1"):
+        Detector("pca", settings={"variance": variance}).fit(digits.load().train_images[:20])
 
 
 def test_where_the_image_is_odd():

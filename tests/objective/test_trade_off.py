@@ -71,6 +71,9 @@ def test_auto_moves_by_at_most_a_hundredth_a_step_and_towards_balance():
     for _ in range(2):
         trade_off([scores()], torch.tensor(-3.0), 0.0)
     assert trade_off.balance == pytest.approx(0.99, abs=1e-3)
+    trade_off.balance.fill_(1e3)
+    trade_off([scores()], torch.tensor(1e4), 0.0)
+    assert trade_off.balance == 1e3
 
 
 def test_auto_begins_at_one_and_stays_where_it_is_outside_training():

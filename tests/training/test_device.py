@@ -29,7 +29,7 @@ def test_a_named_device_is_taken(machine):
     assert choose_device("cuda:1") == torch.device("cuda", 1)
 
 
-@pytest.mark.parametrize("name", ["cuda:0", "mps", "tpu", "cpu:x"])
+@pytest.mark.parametrize("name", ["cuda:0", "mps", "xpu", "tpu", "cpu:x"])
 def test_a_device_that_is_not_here_is_refused_with_the_choices(machine, name):
     machine(cuda=False, mps=False)
     with pytest.raises(SettingError, match=f"no device '{name}' here; choose from auto, cpu$"):

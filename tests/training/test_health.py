@@ -27,8 +27,8 @@ def test_a_value_that_is_not_finite_is_named_with_its_step_and_images(value):
 
 
 def test_a_small_batch_is_named_whole():
-    with pytest.raises(TrainingError, match=r"\(batch of images 4, 8\)"):
-        Health().watch({"loss": nan}, 0, [4, 8])
+    with pytest.raises(TrainingError, match=r"\(batch of images 4, 8, 15, 16, 23\)"):
+        Health().watch({"loss": nan}, 0, [4, 8, 15, 16, 23])
 
 
 def test_codes_that_are_all_the_same_are_a_collapse():

@@ -29,6 +29,15 @@ def test_a_step_does_not_depend_on_the_size_of_the_gradient():
     assert torch.linalg.svdvals(steps[0].flatten(1)).max() == pytest.approx(0.1, rel=0.3)
 
 
+def test_the_momentum_is_a_moving_average_of_the_gradients():
+    weight = torch.zeros(4, 2, 3, 3, requires_grad=True)
+    optimizer = Muon([weight], lr=0.1)
+    for gradient in (1.0, 2.0):
+        weight.grad = torch.full_like(weight, gradient)
+        optimizer.step()
+    torch.testing.assert_close(optimizer.state[weight]["average"], torch.full_like(weight, 0.9 * 0.1 + 0.1 * 2))
+
+
 def test_it_learns_a_convolution_faster_than_plain_descent():
     def error(make) -> float:
         torch.manual_seed(0)
