@@ -47,7 +47,7 @@ LEARNS_AT = {  # a GAN's published rate is for thousands of steps; these let it 
     "ganomaly": {"learning_rate": 2e-3},
 }
 SLOW_SCORES = {"adgan", "anogan"}  # an optimisation for each image
-LEARNS_SLOWLY = {"dagmm", "dsebm"}  # at the published rate the mixture and the bias image need more steps
+LEARNS_SLOWLY = {"anogan", "dagmm", "dsebm"}  # the mixture, the bias image and a GAN need more steps
 QUICK = {"beta": 1.0, "learning_rate": 1e-3, "clip_scale": "root"}
 MILD_VIEWS = {"smallest_area": 0.8, "flip": 0.0, "colour": 0.0, "grey": 0.0}
 

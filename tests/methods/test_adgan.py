@@ -114,7 +114,7 @@ def test_the_critic_takes_its_steps_before_the_generator():
 def test_the_generator_wants_the_critic_to_rate_what_it_makes_highly():
     method = small(critic_steps=1, learning_rate=0.0)
     with seeded(1):
-        record = method.step(IMAGES, method.optimizers("train"), 0.0)
+        record = method.step(Batch(IMAGES, IMAGES[:0]), method.optimizers("train"), 0.0)
     with seeded(1):
         torch.randn(4, 10), torch.rand(4, 1, 1, 1)  # for the critic
         made = method.generator(torch.randn(4, 10))

@@ -60,7 +60,7 @@ def test_z_is_the_code_and_two_measures_of_the_error():
         z, y = method.represent(x)
         assert z.shape == (3, 5 + 2)
         torch.testing.assert_close(z[:, :5], method.encoder(x))
-        torch.testing.assert_close(method.explain(x), (y - x).square().mean(1))
+        torch.testing.assert_close(method.explain(x, {}), (y - x).square().mean(1))
     for i in range(3):
         a, b = x[i].flatten(), y[i].flatten()
         assert z[i, 5].item() == pytest.approx(((a - b).norm() / a.norm()).item(), rel=1e-5)

@@ -13,6 +13,7 @@ from normscope.methods.geotrans import (
     sources,
     transformed,
 )
+from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
 SHAPE = (3, 28, 28)
@@ -70,7 +71,7 @@ def test_each_image_of_a_batch_has_its_own_transform():
 def test_a_step_learns_which_transform_each_image_went_through():
     method, copy, x = small().train(), small().train(), images(8)
     with seeded(1):
-        record = method.step(x, method.optimizers("train"), 0.0)
+        record = method.step(Batch(x, x[:0]), method.optimizers("train"), 0.0)
     with seeded(1):
         which = torch.randint(4, (8,))
     turned = torch.stack([torch.rot90(image, int(turns), (1, 2)) for image, turns in zip(x, which, strict=True)])

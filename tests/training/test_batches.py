@@ -68,6 +68,7 @@ def test_labelled_anomalies_are_drawn_without_replacement_at_least_one():
     known, normal = torch.arange(20.0).view(20, 1, 1, 1), torch.zeros(8, 1, 1, 1)
     few = drawn(known, normal, 0.25).flatten().tolist()
     assert len(few) == len(set(few)) == 2
+    assert len({tuple(drawn(known, normal, 0.25).flatten().tolist()) for _ in range(9)}) > 1
     assert len(drawn(known, normal, 0.01)) == 1
     assert len(drawn(known[:1], normal, 0.25)) == 1
     assert drawn(None, normal, 0.25).shape == (0, 1, 1, 1)

@@ -119,7 +119,7 @@ class DeepSVDD(Method):
     def finish(self, batches: Batches) -> Reference:
         """Centre and extremes of the trained network; those of all images for one that made no step."""
         if self.centre.any():
-            return {"centre": self.centre, "extremes": self.extremes}
+            return {"centre": self.centre.clone(), "extremes": self.extremes.clone()}
         extremes = self.extremes
         for images in batches:
             extremes = widened(extremes, images)

@@ -18,9 +18,9 @@ def widened(extremes: Tensor, images: Tensor) -> Tensor:
 
 
 def stretched(images: Tensor, extremes: Tensor) -> Tensor:
-    """Images normalised in contrast, with `extremes` at 0 and 1."""
+    """Images normalised in contrast, with `extremes` at 0 and 1; as they are where none were seen."""
     low, high = extremes
-    return (contrast_normalised(images) - low) / (high - low).clamp(min=1e-6)
+    return (contrast_normalised(images) - low) / torch.where(high > low, high - low, 1.0)
 
 
 def contrast_normalised(images: Tensor) -> Tensor:
