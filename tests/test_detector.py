@@ -343,6 +343,26 @@ class TestModelFile:
             with pytest.raises(ModelFileError, match="fit it again"):
                 load(model)
 
+    def test_a_model_without_its_reference_is_refused(self, model):
+        tensors, card, _ = artifact.load(model)
+        for lacking in ({}, {**tensors, "reference.pixels": torch.zeros(3, 7)}):
+            artifact.save(model, {**lacking, "calibration.scores": tensors["calibration.scores"]}, card)
+            with pytest.raises(ModelFileError, match="fit it again"):
+                load(model)
+
+    def test_a_card_that_asks_for_many_or_wide_layers_is_refused_at_once(self, fitted_surprisal, tmp_path):
+        fitted_surprisal.save(tmp_path / "model")
+        tensors, card, _ = artifact.load(tmp_path / "model")
+        for settings in ({"width": 4096}, {"depth": 10**6}):
+            artifact.save(tmp_path / "model", tensors, {**card, "settings": {**card["settings"], **settings}})
+            with pytest.raises(ModelFileError, match="fit it again"):
+                load(tmp_path / "model")
+
+    def test_two_fits_with_one_seed_give_the_same_bytes(self, tmp_path):
+        for name in ("one", "other"):
+            Detector("knn", seed=3).fit(textures(20)).save(tmp_path / name)
+        assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
+
     def test_weights_of_another_shape_are_refused(self, fitted_surprisal, tmp_path):
         fitted_surprisal.save(tmp_path / "model")
         tensors, card, _ = artifact.load(tmp_path / "model")

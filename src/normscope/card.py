@@ -1,6 +1,5 @@
-"""What a model file says of itself, in JSON."""
+"""What a model file says of itself, in JSON: nothing that would differ if the same fit were made again."""
 
-import datetime
 from typing import TYPE_CHECKING, TypedDict
 
 import torch
@@ -36,7 +35,6 @@ class Training(TypedDict):
     epochs: int | None
     budget: float | None
     steps: int
-    seconds: float
     device: str
     health: str
 
@@ -50,7 +48,6 @@ class Card(TypedDict):
     training: Training
     normscope: str
     torch: str
-    created: str
 
 
 def data_of(normal: Store, training: Store, anomalies: Store | None, skipped: int) -> Data:
@@ -64,13 +61,12 @@ def data_of(normal: Store, training: Store, anomalies: Store | None, skipped: in
     }
 
 
-def training_of(plan: Plan, budget: float | None, outcome: Outcome, seconds: float) -> Training:
+def training_of(plan: Plan, budget: float | None, outcome: Outcome) -> Training:
     return {
         "seed": plan.seed,
         "epochs": plan.epochs,
         "budget": budget,
         "steps": outcome.steps,
-        "seconds": round(seconds, 3),
         "device": str(plan.device),
         "health": outcome.health,
     }
@@ -93,5 +89,4 @@ def make_card(
         "training": training,
         "normscope": __version__,
         "torch": torch.__version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

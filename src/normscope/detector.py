@@ -71,7 +71,7 @@ class Detector:
         the fit; `checkpoint` and `resume` are those of `fitting.fit`.
         """
         self._model, self.outliers = None, []
-        self._model, self.outliers, _ = fitting.fit(
+        fitted = fitting.fit(
             images,
             self.options,
             anomalies=anomalies,
@@ -80,6 +80,7 @@ class Detector:
             resume=resume,
             observer=observer,
         )
+        self._model, self.outliers = fitted.model, fitted.outliers
         return self
 
     @property

@@ -33,11 +33,12 @@ INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the cal
 
 
 class Fitted(NamedTuple):
-    """A model, those of its training images that may not be normal, and the files that were left out."""
+    """A model, those of its training images that may not be normal, the files that were left out, and how long it took."""
 
     model: Model
     outliers: list[Outlier]
     left_out: list[Unreadable]
+    seconds: float
 
 
 def fit(
@@ -74,17 +75,13 @@ def fit(
         calibration = Calibration(scores, options.false_alarm_rate)
         if method.scores_quickly:
             outliers = find_outliers(method, normal, encoded, options.seed)
-    data = data_of(normal, train_images, known, len(left_out))
-    seconds = time.perf_counter() - began
-    card = make_card(
-        options.method,
-        options.settings,
-        calibration,
-        normal.size,
-        data,
-        training_of(plan, options.budget, outcome, seconds),
+    data, training_facts = (
+        data_of(normal, train_images, known, len(left_out)),
+        training_of(plan, options.budget, outcome),
     )
-    return Fitted(Model(method.eval(), reference, calibration, card, options.device), outliers, left_out)
+    card = make_card(options.method, options.settings, calibration, normal.size, data, training_facts)
+    model = Model(method.eval(), reference, calibration, card, options.device)
+    return Fitted(model, outliers, left_out, time.perf_counter() - began)
 
 
 def split(n: int, options: Options) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from normscope import artifact, inference
 from normscope.calibration import Calibration
 from normscope.card import Card
-from normscope.errors import ModelFileError, NormscopeError, SettingError
+from normscope.errors import ModelFileError, SettingError
 from normscope.images import store
 from normscope.images.folder import printable
 from normscope.images.store import Store
@@ -112,15 +112,33 @@ def load(path: str | Path, *, device: str = "auto") -> Model:
     """
     read, header = artifact.read_header(path)
     card = cast(Card, read)
-    try:
+    with refusals(path):
         options = options_of(card, device)
         shape = (3, card["preprocessing"]["size"], card["preprocessing"]["size"])
         check_weights(part(header.tensors, WEIGHTS), options, shape)
-        method = made(options, shape)
-    except (KeyError, TypeError, AttributeError, RuntimeError, ImportError, NormscopeError) as error:
+    tensors = artifact.read_tensors(path, header)
+    with refusals(path):
+        model = from_tensors(tensors, made(options, shape), card, options)
+        check_reference(model)
+    return model
+
+
+@contextmanager
+def refusals(path: str | Path) -> Iterator[None]:
+    """Whatever a card or a tensor that is not ours leads to is the file's fault."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, RuntimeError, ImportError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelFileError(f"{path} does not hold a model of this version ({reason}); fit it again") from error
-    return from_tensors(artifact.read_tensors(path, header), method, card, options)
+
+
+def check_reference(model: Model) -> None:
+    """Score a grey image: a reference has no shapes of its own to compare. Not where that takes seconds."""
+    if model.method.scores_quickly:
+        scores = model.scores(store.from_arrays([np.full((model.size, model.size), 128, np.uint8)], model.size))
+        if scores.shape != (1,) or not np.isfinite(scores).all():
+            raise ModelFileError("it has no score for a grey image")
 
 
 def from_tensors(tensors: Mapping[str, torch.Tensor], method: Method, card: Card, options: Options) -> Model:

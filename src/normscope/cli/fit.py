@@ -132,7 +132,7 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
     """What the user should know of a model; what is doubtful about it is said at once."""
     from normscope.images.folder import printable
 
-    model, outliers, _ = fitted
+    model, outliers = fitted.model, fitted.outliers
     assert model.calibration is not None
     data, training = model.card["data"], model.card["training"]
     if model.calibration.note:
@@ -148,7 +148,7 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
     return {
         "images": data["images"],
         "skipped": data["skipped"],
-        "seconds": training["seconds"],
+        "seconds": round(fitted.seconds, 3),
         "threshold": model.calibration.threshold,
         "health": training["health"],
         "outliers": [str(outlier.path) for outlier in outliers],

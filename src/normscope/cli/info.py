@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from normscope.cli.output import Debug, Json, one_line_errors, print_json
+from normscope.images.folder import printable
 
 
 def info(
@@ -32,4 +33,4 @@ def print_card(card: Mapping[str, object], indent: str = "") -> None:
             print(f"{indent}{name}:")
             print_card(value, indent + "  ")
         else:
-            print(f"{indent}{name}: {value}")
+            print(f"{indent}{name}: {printable(str(value))}")
