@@ -33,7 +33,7 @@ INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the cal
 
 
 class Fitted(NamedTuple):
-    """A model, those of its training images that may not be normal, the files that were left out, and how long it took."""
+    """A model, the outliers among its training images, the files that were left out, and how long it took."""
 
     model: Model
     outliers: list[Outlier]
