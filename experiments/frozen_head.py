@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from figures import COLOURS, panels, save
+from options import read_options
 from torch import Tensor, nn
 from torch.optim import AdamW
 
 from normscope import datasets
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods.surprisal import SURE, told
 from normscope.networks.pretrained import LITE0, Frozen, enlarged
@@ -28,6 +28,7 @@ from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
 from normscope.scoring.held_out import held_out
 from normscope.scoring.surprisal import fit_gaussian, gaussian
+from normscope.tables.names import title
 from normscope.training.batches import to_float
 from normscope.training.randomness import seeded
 from normscope.training.trade_off import TradeOff

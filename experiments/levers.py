@@ -9,17 +9,18 @@ import time
 
 import torch
 import torch.nn.functional as F
+from figures import COLOURS, panels, save
+from options import read_options
 from torch import nn
 from torch.optim import AdamW
 
 from normscope import datasets
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods.surprisal import Settings, Surprisal, told
 from normscope.objective.critics import cosine
 from normscope.settings import build, to_json
+from normscope.tables.names import title
 from normscope.training import loop
 from normscope.training.batches import InOrder
 from normscope.training.randomness import seeded

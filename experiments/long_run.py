@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from figures import COLOURS, chance, panels, save, whole_numbers
 
 from normscope import Detector, datasets
-from normscope.evaluation import results
-from normscope.evaluation.curve import part
-from normscope.evaluation.figures import COLOURS, chance, panels, save, title, whole_numbers
-from normscope.evaluation.metrics import auroc
-from normscope.evaluation.protocol import commit
+from normscope.benchmark import results
+from normscope.benchmark.commit import commit
+from normscope.benchmark.curve import part
+from normscope.benchmark.metrics import auroc
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.settings import to_json
+from normscope.tables.names import title
 from normscope.training import checkpoint
 from normscope.training.budget import seconds
 
@@ -102,8 +103,8 @@ detector.fit(
 checkpoint.remove(kept)
 
 curves: dict[str, dict[int, dict]] = {}
-for row in results.read(given.out):  # a run that was cut off may have looked at an epoch twice: the last one counts
-    curves.setdefault(f"{row['method']}, {title(row['dataset'], row['normal'])}", {})[row["epoch"]] = row
+for result in results.read(given.out):  # a run that was cut off may have looked at an epoch twice: the last one counts
+    curves.setdefault(f"{result['method']}, {title(result['dataset'], result['normal'])}", {})[result["epoch"]] = result
 figure, axes = panels(list(curves))
 for axis, curve in zip(axes, curves.values(), strict=True):
     for metric, colour, label in (
@@ -112,7 +113,7 @@ for axis, curve in zip(axes, curves.values(), strict=True):
     ):
         axis.plot(
             curve.keys(),
-            [100 * row["metrics"][metric] for row in curve.values()],
+            [100 * result["metrics"][metric] for result in curve.values()],
             "o-",
             color=colour,
             markersize=3,

@@ -13,7 +13,7 @@ from normscope import Detector, load
 from normscope.datasets import digits
 from normscope.detector import INITIALISE
 from normscope.errors import NotFittedError, SettingError
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods import find, method_names, settings_of
 from normscope.settings import build, to_json

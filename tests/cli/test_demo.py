@@ -6,7 +6,7 @@ import pytest
 from normscope import load
 from normscope.cli import demo
 from normscope.cli.demo import digits, is_normal, print_findings, write_pngs
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from torch.optim import Adam
 
 from normscope import Detector
 from normscope.datasets import digits
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.methods.adgan import ADGAN, STARTS, Settings
 from normscope.training.randomness import seeded
 

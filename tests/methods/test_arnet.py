@@ -4,7 +4,7 @@ import torch
 from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.methods import arnet
 from normscope.methods.arnet import ARNet, Settings, erasures, halving
 from normscope.training.randomness import seeded

@@ -6,7 +6,7 @@ import torch
 from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods.deep_svdd import DeepSVDD, Settings
 from normscope.training import loop

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.methods import ganomaly
 from normscope.methods.ganomaly import GANomaly, Settings
 from normscope.training.randomness import seeded

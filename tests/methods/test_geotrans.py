@@ -6,7 +6,7 @@ from scipy.special import digamma, psi
 from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.methods.geotrans import (
     GeoTrans,
     Settings,

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.methods.ocgan import OCGAN, Settings
 from normscope.training.randomness import seeded
 

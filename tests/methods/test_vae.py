@@ -7,7 +7,7 @@ import torch
 from normscope import Detector
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.methods.vae import VAE, Settings, divergence
 from normscope.training.randomness import seeded
 

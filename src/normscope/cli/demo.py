@@ -36,8 +36,8 @@ def demo(
         import numpy as np
 
         import_all()
+        from normscope.benchmark.metrics import auroc
         from normscope.detector import Detector
-        from normscope.evaluation.metrics import auroc
 
         with bars() as show:
             detector = Detector(budget=budget, false_alarm_rate=0.05)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from normscope.evaluation.metrics import IsAnomaly, Scores, check
+from normscope.benchmark.metrics import IsAnomaly, Scores, check
 
 AT_ONCE = 500_000
 """Images of all resamples held in memory at once: some 50 MB."""

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from normscope.benchmark.pixels import pixel_auroc, pro
 from normscope.datasets.task import Images
 from normscope.detector import Detector
 from normscope.errors import SettingError
-from normscope.evaluation.pixels import pixel_auroc, pro
 from normscope.images.reader import decode, resize
 
 SIDE = 256

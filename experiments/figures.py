@@ -1,4 +1,4 @@
-"""Pictures of results: a few panels in one style, drawn without matplotlib's global state."""
+"""Figures with panels in one style, drawn without matplotlib's global state."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,15 +9,10 @@ from matplotlib.ticker import MaxNLocator
 
 COLOURS = ("#1f5fa8", "#d1603d", "#3f8f5b", "#8a5fa8", "#b58a1b", "#4a9ba8", "#a8446a", "#6b6b6b", "#222222")
 STYLES = ("-", "--", ":", "-.")
-PROPER = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-
-
-def title(dataset: str, normal: int) -> str:
-    return f"{PROPER.get(dataset, dataset)} {normal}"
 
 
 def panels(titles: Sequence[str], rows: int = 1, height: float = 3.0) -> tuple[Figure, list[Axes]]:
-    """One panel for each title, in `rows` rows; only the bottom ones carry what is on the x axis."""
+    """One panel for each title, in `rows` rows."""
     columns = -(-len(titles) // rows)
     figure = Figure(figsize=(3.4 * columns + 0.6, height * rows), layout="constrained")
     axes = [figure.add_subplot(rows, columns, number + 1) for number in range(len(titles))]
@@ -30,7 +25,7 @@ def panels(titles: Sequence[str], rows: int = 1, height: float = 3.0) -> tuple[F
 
 
 def chance(axis: Axes) -> None:
-    """The AUROC of a score that says nothing."""
+    """A line at the AUROC of a random score."""
     axis.axhline(50, color="#999999", linewidth=0.8, linestyle=(0, (4, 3)))
 
 

@@ -1,4 +1,4 @@
-"""What the scripts in experiments/ share: their options, and cells run once and kept as JSON lines."""
+"""What the experiments share: command-line options, and measurements that are made once and kept as JSON lines."""
 
 import argparse
 import sys
@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from normscope.evaluation import results
-from normscope.evaluation.grid import Row, run_all
-from normscope.evaluation.protocol import Cell, cell_of, commit
+from normscope.benchmark import results
+from normscope.benchmark.cell import Cell
+from normscope.benchmark.commit import commit
+from normscope.benchmark.grid import missing, run_all
+from normscope.benchmark.measurement import cell_of
+from normscope.benchmark.results import Result
+from normscope.benchmark.worker import workers
 from normscope.methods import settings_of
 from normscope.settings import JSON, build, to_json
 from normscope.training.budget import seconds
@@ -46,26 +50,30 @@ class Options:
             for seed in range(self.seeds)
         ]
 
-    def rows(self, cells: Sequence[Cell]) -> list[Row]:
-        """Their rows: those missing from the file are measured first. A cell that failed stays out, and is named."""
-        for row in run_all(cells, self.out, self.data_root, self.jobs, self.threads):
-            found = row["error"] or f"AUROC {row['metrics']['auroc']:.4f}"  # type: ignore[index,call-overload]
-            print(f"{row['dataset']} {row['normal']} {row['method']}: {found}", file=sys.stderr, flush=True)
-        done = {cell_of(row): row for row in results.read(self.out) if row["error"] is None}
+    def results(self, cells: Sequence[Cell]) -> list[Result]:
+        """Of the cells that did not fail; those missing from the file are run first."""
+        with workers(self.jobs, self.data_root, self.threads) as crew:
+            for result in run_all(missing(cells, self.out), crew):
+                outcome = result["error"] or f"AUROC {result['metrics']['auroc']:.4f}"
+                print(f"{result['dataset']} {result['normal']} {result['method']}: {outcome}", file=sys.stderr)
+        done = {cell_of(result).key(): result for result in results.read(self.out) if result["error"] is None}
         return [done[cell.key()] for cell in cells if cell.key() in done]
 
     def lines(
         self, names: Sequence[str], keys: Iterable[tuple[JSON, ...]], measure: Callable[..., Mapping[str, JSON]]
-    ) -> dict[tuple[JSON, ...], Row]:
-        """For what is no cell: the line of each key, made of the key's parts by their `names` and of what `measure`
-        says of them. Lines missing from the file are measured first."""
-        found = {tuple(row[name] for name in names): row for row in results.read(self.out)}
+    ) -> dict[tuple[JSON, ...], Result]:
+        """For experiments that are no cells of the benchmark: one line in the file for each key.
+
+        A line consists of the key, its parts under `names`, and of what `measure(*key)` returns. Only keys that the
+        file lacks are measured.
+        """
+        lines = {tuple(line[name] for name in names): line for line in results.read(self.out)}
         for key in keys:
-            if key not in found:
+            if key not in lines:
                 run = {"budget": self.budget, "threads": self.threads, "commit": commit(), "error": None}
-                found[key] = {**dict(zip(names, key, strict=True)), **run, **measure(*key)}
-                results.append(self.out, found[key])
-        return found
+                lines[key] = {**dict(zip(names, key, strict=True)), **run, **measure(*key)}
+                results.append(self.out, lines[key])
+        return lines
 
 
 def read_options(

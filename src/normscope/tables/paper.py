@@ -1,4 +1,4 @@
-"""The figures that the paper prints, as data: paper.json holds its Tables 1 to 3, in per cent, as they are printed."""
+"""The figures that the paper prints: Tables 1 to 3, in per cent, misprints included; paper.json holds them."""
 
 import json
 from functools import cache
@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 
-class Row(NamedTuple):
+class PublishedRow(NamedTuple):
     """One line of Table 3: AUROC in per cent, one class after the other."""
 
     classes: tuple[float, ...]
     mean: float
     sd: float
-    borrowed_from: str | None  # as the caption says; None: measured by the authors, or OCGAN, where it says nothing
-    note: str | None  # where the printed mean or SD is not that of the printed classes
+    borrowed_from: str | None  # according to the caption; None: measured by the authors, or unknown (OCGAN)
+    note: str | None  # says how the printed mean or SD contradicts the printed classes
 
 
 class Summary(TypedDict):
@@ -67,19 +67,19 @@ def datasets() -> list[str]:
 
 
 def class_count(dataset: str) -> int:
-    """How many classes the paper's columns have; 0 where it has nothing of the data set."""
+    """How many classes the paper has figures for; 0 for a data set that it lacks."""
     return max((len(printed["classes"]) for printed in paper()["table_3"].get(dataset, {}).values()), default=0)
 
 
 def methods(dataset: str) -> list[str]:
-    """In the order of the table; none where the paper has nothing of the data set."""
+    """In the order of the table; none for a data set that the paper lacks."""
     return list(paper()["table_3"].get(dataset, {}))
 
 
-def row(dataset: str, method: str) -> Row | None:
-    """What the paper prints for a method, borrowed or its own; None where it prints nothing."""
+def row(dataset: str, method: str) -> PublishedRow | None:
+    """What the paper prints for a method, measured by its authors or borrowed; None if nothing."""
     printed = paper()["table_3"].get(dataset, {}).get(method)
     if printed is None:
         return None
     source = paper()["borrowed_from"].get(method)
-    return Row(tuple(printed["classes"]), printed["mean"], printed["sd"], source, printed["note"])
+    return PublishedRow(tuple(printed["classes"]), printed["mean"], printed["sd"], source, printed["note"])

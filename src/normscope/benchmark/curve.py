@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from normscope.benchmark.metrics import auroc
 from normscope.datasets.task import Images
 from normscope.detector import Detector
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
 from normscope.settings import JSON
 from normscope.training.loop import Progress
 

@@ -1,12 +1,15 @@
-"""A table as Markdown, LaTeX, CSV or JSON."""
+"""A table as Markdown, LaTeX, CSV or JSON.
+
+Written here and not by tabulate, which pads every cell, does not escape `|`, and knows no CSV.
+"""
 
 import csv
 import io
 from collections.abc import Sequence
 
-from normscope.evaluation.rows import Row
-from normscope.evaluation.tables import Line, Table
+from normscope.benchmark.measurement import Measurement
 from normscope.settings import JSON
+from normscope.tables.table import Line, Table
 
 LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -20,10 +23,15 @@ LATEX = {
 
 
 def markdown(table: Table) -> str:
-    header, *body = [[cell.replace("|", "\\|") for cell in line] for line in cells(table)]
+    lines = [f"{title(table)}\n", markdown_table(*cells(table)), *(f"- {note}" for note in notes(table))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def markdown_table(header: Sequence[str], *body: Sequence[str]) -> str:
+    """Without notes; all columns but the first are aligned to the right."""
     rule = ["---", *["---:"] * (len(header) - 1)]
-    lines = ["| " + " | ".join(line) + " |" for line in (header, rule, *body)]
-    return "\n".join([f"{title(table)}\n", *lines, "", *(f"- {note}" for note in notes(table))]).rstrip() + "\n"
+    lines = ([" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in (header, rule, *body))
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def latex(table: Table) -> str:
@@ -44,13 +52,13 @@ def title(table: Table) -> str:
 
 
 def cells(table: Table) -> list[list[str]]:
-    """Header and lines; below each line of ours the paper's, if it has one."""
-    found = [["method", *map(str, range(table.classes)), "mean", "SD", "seeds"]]
+    """The header and the lines, each followed by the paper's line for the method, if there is one."""
+    written = [["method", *map(str, range(table.classes)), "mean", "SD", "seeds"]]
     for line in table.lines:
-        found.append(measured(line, table.classes))
+        written.append(measured(line, table.classes))
         if line.published is not None:
-            found.append(published(line, table.classes))
-    return found
+            written.append(published(line, table.classes))
+    return written
 
 
 def measured(line: Line, classes: int) -> list[str]:
@@ -65,8 +73,8 @@ def published(line: Line, classes: int) -> list[str]:
     printed, same = line.published, line.published_mean()
     assert printed is not None
     mean = shown(printed.mean)
-    if len(line.cells) < classes and same is not None:
-        mean += f" ({same:.1f} on the same {len(line.cells)})"
+    if len(line.classes) < classes and same is not None:
+        mean += f" ({same:.1f} on the same {len(line.classes)})"
     figures = [shown(printed.classes[normal] if normal < len(printed.classes) else None) for normal in range(classes)]
     return [f"paper: {line.variant.method}" + ("‡" if printed.note else ""), *figures, mean, shown(printed.sd, 2), "–"]
 
@@ -76,27 +84,28 @@ def shown(value: float | None, digits: int = 1) -> str:
 
 
 def notes(table: Table) -> list[str]:
-    """What a reader of the figures must know: what collapsed, what the paper misprints, what failed."""
-    found = []
+    """What collapsed, what the paper misprints or borrowed, what failed."""
+    written = []
     for line in table.lines:
         for problem, count in line.unhealthy().items():
-            found.append(f"† {line.label}: {problem} in {count} of {len(line.rows())}")
+            written.append(f"† {line.label}: {problem} in {count} of {len(line.measurements())}")
     for method, printed in {line.variant.method: line.published for line in table.lines}.items():
         if printed is not None and printed.note:
-            found.append(f"‡ paper, {method}: {printed.note}")
+            written.append(f"‡ paper, {method}: {printed.note}")
         if printed is not None and printed.borrowed_from:
-            found.append(f"paper, {method}: borrowed from {printed.borrowed_from}")
+            written.append(f"paper, {method}: borrowed from {printed.borrowed_from}")
     if table.failed:
-        found.append(f"failed: {len(table.failed)}, the first {failure(table.failed[0])}")
-    return found
+        written.append(f"failed: {len(table.failed)}, the first {failure(table.failed[0])}")
+    return written
 
 
-def failure(row: Row) -> str:
-    return " ".join(f"{row.variant.method}, class {row.normal}, seed {row.seed}: {row.error}".split())
+def failure(failed: Measurement) -> str:
+    cell = failed.cell
+    return " ".join(f"{cell.method}, class {cell.normal}, seed {cell.seed}: {failed.error}".split())
 
 
 def csv_text(tables: Sequence[Table]) -> str:
-    """All tables under one header, for a spreadsheet: figures alone, and nothing where there is none."""
+    """All tables under one header, for a spreadsheet: bare numbers, and empty cells where there is none."""
     most = max((table.classes for table in tables), default=0)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -113,23 +122,23 @@ def csv_lines(table: Table, line: Line) -> list[list[object]]:
     counts = [len(values), table.classes, line.seeds()[0]]
     figures = [f"{values[normal]:.1f}" if normal in values else "" for normal in range(table.classes)]
     spread = "" if sd is None else f"{sd:.2f}"
-    found = [[*head, line.label, "measured", *counts, f"{line.mean():.1f}", spread, line.unhealthy().total(), *figures]]
+    lines = [[*head, line.label, "measured", *counts, f"{line.mean():.1f}", spread, line.unhealthy().total(), *figures]]
     if (printed := line.published) is not None:
         size = len(printed.classes)
-        found.append(
+        lines.append(
             [*head, line.label, "paper", size, table.classes, "", printed.mean, printed.sd, "", *printed.classes]
         )
-    return found
+    return lines
 
 
 def as_json(table: Table) -> dict[str, JSON]:
-    """Everything, with every cell's own figures; shares between 0 and 1 there, per cent elsewhere."""
+    """Everything. Values of single cells are shares between 0 and 1, all others in per cent."""
     return {
         "dataset": table.dataset,
         "metric": table.metric,
         "classes": table.classes,
         "lines": [line_as_json(line) for line in table.lines],
-        "failed": [failed_as_json(row) for row in table.failed],
+        "failed": [failed_as_json(failed) for failed in table.failed],
         "notes": notes(table),
     }
 
@@ -141,22 +150,23 @@ def line_as_json(line: Line) -> dict[str, JSON]:
         "mean": line.mean(),
         "sd": line.sd(),
         "values": {str(normal): value for normal, value in line.values().items()},
-        "cells": [cell_as_json(row) for row in line.rows()],
+        "cells": [cell_as_json(measurement, line.metric) for measurement in line.measurements()],
         "not_ok": dict(line.unhealthy()),
         "paper": None if line.published is None else dict(line.published._asdict()),
         "paper_mean_of_the_same_classes": line.published_mean(),
     }
 
 
-def cell_as_json(row: Row) -> dict[str, JSON]:
+def cell_as_json(measurement: Measurement, metric: str) -> dict[str, JSON]:
     return {
-        "normal": row.normal,
-        "seed": row.seed,
-        "value": row.value,
-        "interval": row.interval,
-        "health": row.health,
+        "normal": measurement.cell.normal,
+        "seed": measurement.cell.seed,
+        "value": measurement.value(metric),
+        "interval": measurement.intervals.get(metric),
+        "health": measurement.health,
     }
 
 
-def failed_as_json(row: Row) -> dict[str, JSON]:
-    return {"method": row.variant.method, "normal": row.normal, "seed": row.seed, "error": row.error}
+def failed_as_json(failed: Measurement) -> dict[str, JSON]:
+    cell = failed.cell
+    return {"method": cell.method, "normal": cell.normal, "seed": cell.seed, "error": failed.error}
