@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+except ImportError as error:
+    raise ImportError("experiments draw with matplotlib; pip install 'normscope[plots]'") from error
 
 COLOURS = ("#1f5fa8", "#d1603d", "#3f8f5b", "#8a5fa8", "#b58a1b", "#4a9ba8", "#a8446a", "#6b6b6b", "#222222")
 STYLES = ("-", "--", ":", "-.")

@@ -18,6 +18,7 @@ from normscope.settings import JSON, build, to_json
 from normscope.training.budget import seconds
 
 QUICK_TASKS = ("digits:0",)
+QUICK_TEST_IMAGES = 100
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,11 @@ class Options:
         every: int | None = None,
         test_images: int | None = None,
     ) -> list[Cell]:
-        """A method with its defaults but for `settings`, on every task and seed."""
+        """A method with its default settings other than `settings`, on every task and seed."""
         whole = to_json(build(settings_of(method), settings))
+        scored = QUICK_TEST_IMAGES if self.quick else test_images
         return [
-            Cell(dataset, method, normal, seed, self.budget, whole, self.epochs, every, test_images)
+            Cell(dataset, method, normal, seed, self.budget, whole, self.epochs, every, scored)
             for dataset, normal in self.tasks
             for seed in range(self.seeds)
         ]
@@ -103,7 +105,7 @@ def read_options(
         quick=given.quick,
         tasks=tuple(task for text in (QUICK_TASKS if given.quick else given.tasks) for task in parse_tasks(text)),
         budget=None if given.quick else seconds(given.budget),
-        epochs=4 if given.quick else None,
+        epochs=2 if given.quick else None,
         seeds=given.seeds,
         out=given.out,
         picture=given.picture,

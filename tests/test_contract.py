@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from normscope import Detector, load
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.detector import INITIALISE
 from normscope.errors import NotFittedError, SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods import find, method_names, settings_of
 from normscope.settings import build, to_json

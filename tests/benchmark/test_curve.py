@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from normscope import Detector
+from normscope.benchmark.curve import Curve, part
 from normscope.datasets import digits
-from normscope.evaluation.curve import Curve, part
 
 TASK = digits.load().task(0)
 SETTINGS = {"encoder": "tiny", "clip_scale": "root", "batch_size": 32}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from normscope.benchmark import heat
+from normscope.benchmark.heat import heat_metrics, read_mask
 from normscope.errors import ImageError, SettingError
-from normscope.evaluation import heat
-from normscope.evaluation.heat import heat_metrics, read_mask
 
 
 class Knows:

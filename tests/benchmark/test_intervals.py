@@ -1,12 +1,10 @@
-import time
-
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from normscope.evaluation import intervals as module
-from normscope.evaluation.intervals import from_counts, intervals, resampled
-from normscope.evaluation.metrics import auprc, auroc, fpr95
+from normscope.benchmark import intervals as module
+from normscope.benchmark.intervals import from_counts, intervals, resampled
+from normscope.benchmark.metrics import auprc, auroc, fpr95
 
 METRICS = {"auroc": auroc, "auprc": auprc, "fpr95": fpr95}
 
@@ -17,8 +15,7 @@ def binormal(n: int, m: int, seed: int, distance: float = 1.0) -> tuple[np.ndarr
     return np.random.default_rng(seed).normal(size=n + m) + distance * is_anomaly, is_anomaly
 
 
-@pytest.mark.parametrize("levels", [2, 5, 20, 10_000])
-@pytest.mark.parametrize("anomalies", [1, 20, 60, 173])
+@pytest.mark.parametrize(("levels", "anomalies"), [(2, 173), (5, 20), (20, 1), (10_000, 60)])
 def test_every_image_once_gives_the_metrics_themselves(levels, anomalies):
     scores, is_anomaly = binormal(97, anomalies, seed=levels)
     scores = np.round(scores * levels / 4)  # many are equal
@@ -101,12 +98,6 @@ def test_memory_is_bounded_whatever_the_number_of_resamples(monkeypatch):
     for name, ends in intervals(*data).items():
         assert ends == pytest.approx(whole[name], abs=0.05)
     assert len(list(module.resampled_metrics(*data, 20, np.random.default_rng(0)))) == 3
-
-
-def test_ten_thousand_images_take_about_a_second():
-    began = time.perf_counter()
-    intervals(*binormal(1000, 9000, seed=0))
-    assert time.perf_counter() - began < 10  # 0.4 s on an idle core
 
 
 def test_what_cannot_be_resampled():

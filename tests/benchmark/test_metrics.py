@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from normscope.evaluation.metrics import auprc, auroc, fpr95
+from normscope.benchmark.metrics import auprc, auroc, fpr95
 
 METRICS = [auroc, auprc, fpr95]
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.ndimage import label
 from sklearn.metrics import roc_auc_score
 
-from normscope.evaluation.pixels import pixel_auroc, pro
+from normscope.benchmark.pixels import pixel_auroc, pro
 
 
 def brute_force(maps: np.ndarray, masks: np.ndarray, limit: float = 0.3) -> float:
@@ -30,10 +30,9 @@ def blobs(levels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.round((random.normal(size=masks.shape) + masks) * levels) / levels, masks
 
 
-@pytest.mark.parametrize("levels", [1, 3, 1000])
-@pytest.mark.parametrize("limit", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize(("levels", "limit"), [(1, 0.05), (1, 1.0), (3, 0.3), (1000, 0.05), (1000, 1.0)])
 def test_as_by_brute_force(levels, limit):
-    for seed in range(5):
+    for seed in range(3):
         maps, masks = blobs(levels, seed)
         assert pro(maps, masks, limit) == pytest.approx(brute_force(maps, masks, limit), abs=1e-4)
         assert pixel_auroc(maps, masks) == pytest.approx(roc_auc_score(masks.ravel(), maps.ravel()), rel=1e-12)

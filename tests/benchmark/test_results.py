@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
+from normscope.benchmark.results import append, read
 from normscope.errors import DatasetError
-from normscope.evaluation.results import append, read
 
 
-def test_rows_come_back_in_order(tmp_path):
+def test_results_come_back_in_order(tmp_path):
     rows = [{"number": 1.5, "text": "é\u2028\x85", "none": None}, {"list": [1, {"a": True}]}]
     for row in rows:
         append(tmp_path / "r", row)
@@ -41,11 +41,27 @@ def test_a_last_row_without_its_line_end_is_kept(tmp_path):
     assert read(tmp_path / "r") == [{"row": 1}, {"row": 2}]
 
 
-@pytest.mark.parametrize("line", [b"not JSON", b"", b"[1]", b"3", b"\xff\xfe"])
-def test_a_damaged_line_is_named(tmp_path, line):
-    (tmp_path / "r").write_bytes(b'{"row": 1}\n' + line + b'\n{"row": 3}\n')
-    with pytest.raises(DatasetError, match="line 2 is not a row of results"):
-        read(tmp_path / "r")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"not JSON", "it is not JSON"),
+        (b"", "it is not JSON"),
+        (b"\xff\xfe", "it is not JSON"),
+        (b"[1]", "it is not a JSON object"),
+        (b"3", "it is not a JSON object"),
+        (b'{"auroc": NaN}', "NaN is not a finite number"),
+        (b'{"auroc": -1e999}', "-1e999 is not a finite number"),
+        (b'{"normal": 1' + b"0" * 5000 + b"}", "100000000000000000… has too many digits"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "it is nested too deeply"),
+    ],
+)
+def test_a_damaged_line_is_named_wherever_it_is(tmp_path, line, message):
+    for before, after in ((b'{"row": 1}\n', b'\n{"row": 3}\n'), (b'{"row": 1}\n', b"\n"), (b'{"row": 1}\n', b"")):
+        if not line + after:
+            continue
+        (tmp_path / "r").write_bytes(before + line + after)
+        with pytest.raises(DatasetError, match=f"line 2 is not a result: {message}; repair or delete it"):
+            read(tmp_path / "r")
 
 
 def test_a_value_that_is_not_finite_is_not_written(tmp_path):

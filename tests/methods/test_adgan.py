@@ -3,8 +3,8 @@ import torch
 from torch.optim import Adam
 
 from normscope import Detector
-from normscope.datasets import digits
 from normscope.benchmark.metrics import auroc
+from normscope.datasets import digits
 from normscope.methods.adgan import ADGAN, STARTS, Settings
 from normscope.training.randomness import seeded
 

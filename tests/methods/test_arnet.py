@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods import arnet
 from normscope.methods.arnet import ARNet, Settings, erasures, halving
 from normscope.training.randomness import seeded

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods.autoencoder import Autoencoder, Settings
 from normscope.objective import entropy
 from normscope.training.randomness import seeded

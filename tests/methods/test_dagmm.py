@@ -6,9 +6,9 @@ import torch
 from scipy.stats import multivariate_normal
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods.dagmm import DAGMM, FLOOR, Mixture, Settings, energy, mixture, moments
 from normscope.training.randomness import seeded
 

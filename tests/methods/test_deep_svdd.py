@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods.deep_svdd import DeepSVDD, Settings
 from normscope.training import loop

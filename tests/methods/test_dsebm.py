@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods.dsebm import DSEBM, Settings
 from normscope.training.randomness import seeded
 

@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods import ganomaly
 from normscope.methods.ganomaly import GANomaly, Settings
 from normscope.training.randomness import seeded

@@ -4,9 +4,9 @@ import torch
 from scipy.special import digamma, psi
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods.geotrans import (
     GeoTrans,
     Settings,

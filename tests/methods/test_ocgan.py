@@ -3,9 +3,9 @@ import torch
 import torch.nn.functional as F
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods.ocgan import OCGAN, Settings
 from normscope.training.randomness import seeded
 

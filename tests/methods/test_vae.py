@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.benchmark.metrics import auroc
 from normscope.methods.vae import VAE, Settings, divergence
 from normscope.training.randomness import seeded
 

@@ -4,19 +4,24 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
+from normscope.benchmark.measurement import checked
 from normscope.errors import DatasetError
-from normscope.evaluation.compare import compare, rank_test
-from normscope.evaluation.rows import checked
+from normscope.tables import compare as module
+from normscope.tables.compare import rank_test
 
 
-def row(value: float, normal: int = 0, seed: int = 0, method: str = "knn", interval=None, error=None, **settings):
+def compare(before, after):
+    return module.compare(before, after, "auroc")
+
+
+def measured(value: float, normal: int = 0, seed: int = 0, method: str = "knn", interval=None, error=None, **settings):
     given = {"dataset": "mnist", "method": method, "normal": normal, "seed": seed, "budget": 60.0, "error": error}
     given |= {"settings": settings, "metrics": {"auroc": value}, "health": "ok"}
-    return checked(given | ({"intervals": {"auroc": interval}} if interval else {}), "auroc")
+    return checked(given | ({"intervals": {"auroc": interval}} if interval else {}), "file line 1")
 
 
 def seeds(values, normal: int = 0, **settings):
-    return [row(value, normal, seed, **settings) for seed, value in enumerate(values)]
+    return [measured(float(value), normal, seed, **settings) for seed, value in enumerate(values)]
 
 
 def only(before, after):
@@ -25,20 +30,22 @@ def only(before, after):
 
 
 def test_differences_are_after_minus_before_in_per_cent():
-    found = only([row(0.8), row(0.7, 1)], [row(0.9, k=3), row(0.6, 1, k=3)])
+    found = only([measured(0.8), measured(0.7, 1)], [measured(0.9, k=3), measured(0.6, 1, k=3)])
     assert [pair.difference() for pair in found.pairs] == pytest.approx([10, -10])
     assert found.difference() == pytest.approx(0)
     assert (found.before.chosen(), found.after.chosen()) == ({}, {"k": 3})
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, 0.03, 0.05])
-def test_one_cell_is_judged_as_by_a_t_test(shift):
-    random = np.random.default_rng(1)
-    before, after = random.normal(0.8, 0.01, 4), random.normal(0.8 + shift, 0.01, 5)
-    found = only(seeds(before), seeds(after))
-    expected = "exceeds the seeds" if ttest_ind(before, after).pvalue < 0.05 else "within the seeds"
-    assert found.verdict_of(found.pairs[0]) == found.verdict() == expected
-    assert found.freedom == 7
+def test_one_cell_is_judged_as_by_a_t_test():
+    random, verdicts = np.random.default_rng(1), set()
+    for shift in np.linspace(0, 0.05, 20):
+        before, after = random.normal(0.8, 0.01, 4), random.normal(0.8 + shift, 0.01, 5)
+        found = only(seeds(before), seeds(after))
+        expected = "exceeds the seeds" if ttest_ind(before, after).pvalue < 0.05 else "within the seeds"
+        assert found.verdict_of(found.pairs[0]) == found.verdict() == expected
+        assert found.freedom == 7
+        verdicts.add(expected)
+    assert len(verdicts) == 2
 
 
 def test_the_spread_is_pooled_over_cells_and_files():
@@ -75,40 +82,46 @@ def test_seeds_that_change_nothing_make_every_difference_count():
 
 
 def test_one_seed_each_cannot_tell_and_shows_the_intervals_of_the_images():
-    found = only([row(0.8, interval=[0.78, 0.82])], [row(0.9, interval=[0.88, 0.92])])
+    found = only([measured(0.8, interval=[0.78, 0.82])], [measured(0.9, interval=[0.88, 0.92])])
     assert (found.spread, found.verdict()) == (None, "unknown: one seed each")
     assert found.verdict_of(found.pairs[0]) == "unknown: one seed each"
     assert found.pairs[0].intervals_apart is True
     for interval, expected in (([0.82, 0.92], False), ([0.7, 0.9], False), ([0.7, 0.77], True), (None, None)):
         assert (
-            only([row(0.8, interval=[0.78, 0.82])], [row(0.9, interval=interval)]).pairs[0].intervals_apart is expected
+            only([measured(0.8, interval=[0.78, 0.82])], [measured(0.9, interval=interval)]).pairs[0].intervals_apart
+            is expected
         )
 
 
 def test_with_more_seeds_the_intervals_say_nothing():
-    rows = [row(0.8, interval=[0.78, 0.82]), row(0.8, seed=1, interval=[0.78, 0.82])]
-    assert only(rows, rows[:1]).pairs[0].intervals_apart is None
+    single = [measured(0.8, interval=[0.78, 0.82]), measured(0.8, seed=1, interval=[0.78, 0.82])]
+    assert only(single, single[:1]).pairs[0].intervals_apart is None
 
 
 def test_cells_of_one_file_are_counted_once_however_many_seeds():
-    before = [*seeds([0.8, 0.9]), *seeds([0.8, 0.9], 1), row(0.5, 2, error="MemoryError: "), row(0.7, method="pca")]
-    after = [row(0.8), row(0.8, 2), row(0.8, 3)]
+    before = [
+        *seeds([0.8, 0.9]),
+        *seeds([0.8, 0.9], 1),
+        measured(0.5, 2, error="MemoryError: "),
+        measured(0.7, method="pca"),
+    ]
+    after = [measured(0.8), measured(0.8, 2), measured(0.8, 3)]
     found, unpaired = compare(before, after)
     assert [pair.normal for pair in found[0].pairs] == [0]
     assert (unpaired.before, unpaired.after) == (2, 2)
-    found, unpaired = compare([row(0.8)], [row(0.8, 1)])
+    found, unpaired = compare([measured(0.8)], [measured(0.8, 1)])
     assert (found, unpaired.before, unpaired.after) == ([], 1, 1)
 
 
 def test_of_several_variants_the_equal_ones_are_paired():
-    found, unpaired = compare([row(0.8, k=1), row(0.7, k=2)], [row(0.9, k=2), row(0.6, k=3)])
+    found, unpaired = compare([measured(0.8, k=1), measured(0.7, k=2)], [measured(0.9, k=2), measured(0.6, k=3)])
     assert [(one.before.chosen(), one.difference()) for one in found] == [({"k": 2}, pytest.approx(20))]
     assert (unpaired.before, unpaired.after) == (1, 1)
 
 
 def test_several_variants_and_none_the_same_are_refused():
     with pytest.raises(DatasetError, match="knn on mnist has 2 variants before and 1 after, and none is the same"):
-        compare([row(0.8, k=1), row(0.7, k=2)], [row(0.6, k=3)])
+        compare([measured(0.8, k=1), measured(0.7, k=2)], [measured(0.6, k=3)])
 
 
 def test_the_rank_test():

@@ -5,13 +5,13 @@ from statistics import fmean, pstdev, stdev
 
 import pytest
 
-from normscope.evaluation import paper
+from normscope.tables import paper
 
 ROWS = [(dataset, method) for dataset in paper.datasets() for method in paper.methods(dataset)]
 ROUNDING = 0.1 / sqrt(12)  # SD of what rounding to one decimal changes
 
 
-def agrees(row: paper.Row, sd: float) -> bool:
+def agrees(row: paper.PublishedRow, sd: float) -> bool:
     """Half a unit of the last digit, and two standard errors of what rounding the classes may have changed."""
     n = len(row.classes)
     mean_error = abs(fmean(row.classes) - row.mean)
