@@ -6,7 +6,7 @@ from lines import ROOT, auroc, by_task, grouped, lines, mean_and_sd, percent, se
 
 from normscope.tables import layout, paper
 from normscope.tables.layout import markdown_table
-from normscope.tables.names import PROPER, title
+from normscope.tables.names import DATASET_NAMES, title
 from normscope.tables.table import tables
 from normscope.tables.variants import read
 
@@ -43,7 +43,7 @@ def equal_budget() -> str:
             ]
         )
     heads = [
-        PROPER[name] + ("" if len(tasks) == 10 else f" {', '.join(str(normal) for _, normal in tasks)}")
+        DATASET_NAMES[name] + ("" if len(tasks) == 10 else f" {', '.join(str(normal) for _, normal in tasks)}")
         for name, tasks in datasets.items()
     ]
     return markdown_table(["method", *heads, "mean", "steps", "time to fit", "images scored a second"], *body)

@@ -7,7 +7,7 @@ from lines import auroc, by_task, grouped, lines, mean_and_sd, percent, task_of,
 
 from normscope.benchmark.results import Result
 from normscope.tables.layout import markdown_table, shown
-from normscope.tables.names import PROPER, title
+from normscope.tables.names import DATASET_NAMES, title
 
 OURS = ("surprisal", "pretrained")
 COMPARED = (0, 3, 6)
@@ -36,11 +36,11 @@ def accuracy() -> str:
     groups = grouped(own, lambda line: (line["dataset"], line["method"], line["budget"]))
     body = []
     for (dataset, method, budget), some in groups.items():
-        if dataset in PROPER:
+        if dataset in DATASET_NAMES:
             values = {line["normal"]: auroc(line) for line in some}
             classes = [percent(values[normal]) if normal in values else shown(None) for normal in range(10)]
             mean = percent(statistics.mean(values.values())) if len(values) == 10 else shown(None)
-            body.append([f"{PROPER[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{mean}**"])
+            body.append([f"{DATASET_NAMES[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{mean}**"])
     return markdown_table(["", *(str(normal) for normal in range(10)), "mean"], *body)
 
 
@@ -54,7 +54,7 @@ def rivals() -> str:
         [f"`{method}`", *(mean_of_classes(groups.get((dataset, method), [])) for dataset in datasets)]
         for method in methods
     ]
-    return markdown_table(["", *(PROPER.get(dataset, "magnetic-tile") for dataset in datasets)], *body)
+    return markdown_table(["", *(DATASET_NAMES.get(dataset, "magnetic-tile") for dataset in datasets)], *body)
 
 
 def mean_of_classes(own: Sequence[Result]) -> str:

@@ -12,7 +12,7 @@ from options import Options, read_options
 
 from normscope.benchmark.results import Result
 from normscope.datasets.published import data_folder
-from normscope.tables.names import PROPER
+from normscope.tables.names import DATASET_NAMES
 
 GREY, COLOUR, ENCODER = 300.0, 600.0, 180.0  # seconds
 BUDGETS = {"mnist": GREY, "fashion-mnist": GREY, "cifar10": COLOUR}
@@ -49,7 +49,7 @@ def all_results(options: Options) -> dict[str, list[Result]]:
     for methods, classes in ((OURS, EVERY), (RIVALS, COMPARED)):
         for name, budget in BUDGETS.items():
             results[name] += measured(options, methods, name, classes, budget)
-    titles = {name: f"{PROPER[name]}, {budget / 60:g} minutes" for name, budget in BUDGETS.items()}
+    titles = {name: f"{DATASET_NAMES[name]}, {budget / 60:g} minutes" for name, budget in BUDGETS.items()}
     return {titles[name]: own for name, own in results.items()} | {"magnetic-tile, 3 minutes": tiles}
 
 

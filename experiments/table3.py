@@ -12,7 +12,7 @@ from options import read_options
 from normscope import datasets
 from normscope.errors import DatasetError
 from normscope.methods import method_names
-from normscope.tables.names import PROPER
+from normscope.tables.names import DATASET_NAMES
 
 SMALL = {
     "base": {"encoder": "tiny"},
@@ -47,7 +47,7 @@ cells = [
 ]
 results = options.results(cells)
 names = list(dict.fromkeys(dataset for dataset, _ in options.tasks))
-figure, axes = panels([PROPER.get(name, name) for name in names], height=1.5 + 0.3 * len(methods))
+figure, axes = panels([DATASET_NAMES.get(name, name) for name in names], height=1.5 + 0.3 * len(methods))
 for axis, name in zip(axes, names, strict=True):
     own = {
         method: [

@@ -58,7 +58,9 @@ def test_data_that_cannot_be_read_are_an_error_and_not_its_end(worker):
 
 def test_one_that_dies_is_an_error_of_its_cell_and_is_replaced(worker):
     result = worker.run(replace(CELL, seed=13))
-    assert result["error"] == "the process died (killed by SIGKILL, most likely for lack of memory)"
+    assert (
+        result["error"] == "the process died (killed by SIGKILL, most likely for lack of memory: run fewer at a time)"
+    )
     assert (result["dataset"], result["metrics"], result["threads"]) == ("digits", None, 2)
     assert worker.run(CELL)["error"] is None
 

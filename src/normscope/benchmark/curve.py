@@ -1,4 +1,4 @@
-"""What becomes of a detector while it trains: scores and code lengths every few epochs, labels only at the end."""
+"""The learning curve of a detector: scores and code norms every few epochs; labels are used after the last."""
 
 import time
 from collections.abc import Mapping

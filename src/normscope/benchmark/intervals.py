@@ -1,4 +1,4 @@
-"""How far the metrics of one run could move had other test images been drawn: a stratified bootstrap."""
+"""Confidence intervals of the metrics by a stratified bootstrap of the test images."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from normscope.benchmark.metrics import IsAnomaly, Scores, check
 
 AT_ONCE = 500_000
-"""Images of all resamples held in memory at once: some 50 MB."""
+"""Images times resamples in a chunk, which then takes about 50 MB."""
 
 Counts = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -19,8 +19,8 @@ def intervals(
 ) -> dict[str, tuple[float, float]]:
     """Percentile intervals of `auroc`, `auprc` and `fpr95`; normal images and anomalies are resampled separately.
 
-    They tell of the test images alone: training again with another seed may move the result further. Where nothing
-    overlaps every resample is perfect, and so is the interval.
+    They account for the choice of test images and not of the seed, which may move a metric further. Where the scores
+    of normal images and anomalies do not overlap, no resample is worse, and the interval has no width.
     """
     check(scores, is_anomaly)
     if resamples < 1 or not 0 < level < 1:
@@ -34,11 +34,11 @@ def intervals(
 def resampled_metrics(
     scores: Scores, is_anomaly: NDArray[np.bool_], resamples: int, random: np.random.Generator
 ) -> Iterator[Mapping[str, Values]]:
-    """The metrics of so many resamples, some at a time."""
+    """The metrics of all resamples, in chunks."""
     thresholds, place = np.unique(-scores, return_inverse=True)  # from the highest score down, equal ones as one
-    some = max(1, AT_ONCE // len(scores))
-    for start in range(0, resamples, some):
-        rows = min(some, resamples - start)
+    chunk = max(1, AT_ONCE // len(scores))
+    for start in range(0, resamples, chunk):
+        rows = min(chunk, resamples - start)
         normal = resampled(place[~is_anomaly], len(thresholds), rows, random)
         anomalies = resampled(place[is_anomaly], len(thresholds), rows, random)
         yield from_counts(normal, anomalies)

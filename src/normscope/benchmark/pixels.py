@@ -1,7 +1,7 @@
 """How well heat maps find anomalous pixels: maps float [n, h, w], higher more anomalous; masks bool [n, h, w].
 
-Exact: every score is a threshold, equal ones are one. Normal pixels are sorted and never paired with anything, so that
-500 maps of 256 × 256 take a few seconds and, beside the maps, one copy of them.
+Exact: every distinct value is a threshold. Normal pixels are sorted once, so that 500 maps of 256 × 256 take a few
+seconds and the memory of one copy.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ def pro(maps: Maps, masks: Masks, most_false_positives: float = 0.3) -> float:
     """Per-region overlap (Bergmann et al. 2021): the mean share of each anomalous region that is found, over the
     false-positive rates of normal pixels from 0 to `most_false_positives`, at most 1.
 
-    A region is a connected part of a mask, corners included, and counts alike however small it is. A map that says
-    nothing gets half of `most_false_positives`.
+    A region is a connected part of a mask, corners included; all regions have the same weight. A constant map gets
+    half of `most_false_positives`.
     """
     check(maps, masks)
     if not 0 < most_false_positives <= 1:
@@ -34,7 +34,7 @@ def pro(maps: Maps, masks: Masks, most_false_positives: float = 0.3) -> float:
 
 
 def region_weights(masks: Masks) -> Values:
-    """What finding each anomalous pixel adds to the mean overlap: together 1, and every region the same."""
+    """The weight of each anomalous pixel in the mean overlap: the same sum for every region, 1 for all together."""
     weights = []
     for mask in masks[masks.any((1, 2))]:
         parts = label(mask, np.ones((3, 3)))[0][mask]
@@ -46,8 +46,8 @@ def region_weights(masks: Masks) -> Values:
 def curve(maps: Maps, masks: Masks, weights: Values) -> tuple[Values, Values]:
     """False-positive rate and weight found, from (0, 0) to (1, 1), the highest threshold first.
 
-    It rises at the scores of anomalous pixels alone: level up to the normal pixels above such a score, then straight
-    over those that equal it.
+    It rises at the values of anomalous pixels only: two points for each, at the normal pixels above the value and at
+    those from the value on.
     """
     normal = np.sort(maps[~masks])
     thresholds, place = np.unique(maps[masks], return_inverse=True)

@@ -72,7 +72,12 @@ class Worker:
 
     def fate(self) -> str:
         code = 0 if self.process is None else self.process.wait()
-        return f"killed by {signal.Signals(-code).name}, most likely for lack of memory" if code < 0 else f"exit {code}"
+        if code >= 0:
+            return f"exit {code}"
+        name = signal.Signals(-code).name
+        return f"killed by {name}" + (
+            ", most likely for lack of memory: run fewer at a time" if name == "SIGKILL" else ""
+        )
 
     def end(self) -> None:
         self.ended = True

@@ -1,8 +1,8 @@
-"""Data sets and tasks as they are printed."""
+"""How data sets and tasks are called in tables and figures."""
 
-PROPER = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+DATASET_NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 
 def title(dataset: str, normal: int) -> str:
     """A task: the data set and the normal class."""
-    return f"{PROPER.get(dataset, dataset)} {normal}"
+    return f"{DATASET_NAMES.get(dataset, dataset)} {normal}"
