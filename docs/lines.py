@@ -1,51 +1,70 @@
-"""What the tables are made of: the lines in results/, and figures written in one way."""
+"""What the tables have in common: the lines in results/ that they are made of, and how figures are written."""
 
-import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+from normscope.benchmark import results
+from normscope.benchmark.results import Result
+from normscope.tables.layout import shown
+from normscope.tables.names import title
 
 ROOT = Path(__file__).parent.parent
-Row = dict  # one line of results/
+Task = tuple[str, int]  # data set and normal class
+T, K = TypeVar("T"), TypeVar("K")
 
 
-def lines(name: str) -> list[Row]:
-    """Those that did not fail; none of a file that is not there yet."""
-    path = ROOT / "results" / name
-    text = path.read_text() if path.exists() else ""
-    return [row for row in map(json.loads, text.splitlines()) if row["error"] is None]
+def lines(name: str) -> list[Result]:
+    """Those that did not fail; none of a file that does not exist."""
+    return [line for line in results.read(ROOT / "results" / name) if line["error"] is None]
 
 
-def columns_of(rows: Iterable[Row]) -> list[tuple[str, int]]:
-    return sorted(
-        {(row["dataset"], row["normal"]) for row in rows}, key=lambda cell: (cell[0] != "fashion-mnist", cell)
-    )
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """In the order in which the keys first occur."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
-def auroc_at(some: Sequence[Row], column: tuple[str, int]) -> str:
-    """Marked where the codes had collapsed."""
-    for row in some:
-        if (row["dataset"], row["normal"]) == column:
-            return percent(row["metrics"]["auroc"]) + ("" if row.get("health", "ok") == "ok" else "†")
-    return "–"
+def task_of(line: Result) -> Task:
+    return line["dataset"], line["normal"]
 
 
-def mean_auroc(some: Sequence[Row], columns: Sequence[tuple[str, int]]) -> str:
-    return percent(statistics.mean(row["metrics"]["auroc"] for row in some)) if len(some) == len(columns) else "–"
+def tasks_of(some: Iterable[Result]) -> list[Task]:
+    return sorted(set(map(task_of, some)), key=lambda task: (task[0] != "fashion-mnist", task))
+
+
+def settings_of(*names: str) -> Callable[[Result], tuple]:
+    return lambda line: tuple(line["settings"][name] for name in names)
+
+
+def auroc(line: Result) -> float:
+    return line["metrics"]["auroc"]
 
 
 def percent(value: float) -> str:
-    return f"{100 * value:.1f}"
+    return shown(100 * value)
 
 
-def with_spread(values: Sequence[float], digits: int = 1) -> str:
-    """Their mean in per cent, with their SD where there are more than one."""
+def mean_and_sd(values: Sequence[float], digits: int = 1) -> str:
+    """In per cent, the SD only of several values."""
     if not values:
-        return "–"
-    spread = f" ± {100 * statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return percent(statistics.mean(values)) + spread
+        return shown(None)
+    sd = f" ± {100 * statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return percent(statistics.mean(values)) + sd
 
 
-def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [header, rule, *body]) + "\n"
+def by_task(named: Mapping[str, Sequence[Result]], corner: str = "") -> list[list[str]]:
+    """The header, then AUROC of each name's lines: a column for each task, and the mean if no task is missing.
+
+    † marks collapsed codes.
+    """
+    tasks = tasks_of(line for some in named.values() for line in some)
+    table = [[corner, *(title(*task) for task in tasks), "mean"]]
+    for name, some in named.items():
+        cells = {task_of(line): percent(auroc(line)) + "†" * (line.get("health", "ok") != "ok") for line in some}
+        mean = percent(statistics.mean(map(auroc, some))) if len(some) == len(tasks) else shown(None)
+        table.append([name, *(cells.get(task, shown(None)) for task in tasks), mean])
+    return table

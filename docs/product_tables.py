@@ -3,9 +3,11 @@
 import statistics
 from collections.abc import Callable, Sequence
 
-from lines import Row, auroc_at, columns_of, lines, markdown, mean_auroc, percent, with_spread
+from lines import auroc, by_task, grouped, lines, mean_and_sd, percent, task_of, tasks_of
 
-from normscope.evaluation.figures import PROPER, title
+from normscope.benchmark.results import Result
+from normscope.tables.layout import markdown_table, shown
+from normscope.tables.names import DATASET_NAMES, title
 
 OURS = ("surprisal", "pretrained")
 COMPARED = (0, 3, 6)
@@ -13,75 +15,62 @@ COMPARED = (0, 3, 6)
 
 def digits() -> str:
     """Mean over the ten digits, every digit normal in its turn."""
-    rows = lines("digits.jsonl")
     body = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        values = [row["metrics"]["auroc"] for row in rows if row["method"] == method]
-        fit = statistics.mean(row["seconds"]["fit"] for row in rows if row["method"] == method)
+    for method, own in grouped(lines("digits.jsonl"), lambda line: line["method"]).items():
+        fit = statistics.mean(line["seconds"]["fit"] for line in own)
+        values = list(map(auroc, own))
         body.append([f"`{method}`", percent(statistics.mean(values)), percent(min(values)), f"{fit:.0f} s"])
-    return markdown(["method", "mean AUROC of 10 classes", "worst class", "seconds to fit"], body)
+    return markdown_table(["method", "mean AUROC of 10 classes", "worst class", "seconds to fit"], *body)
 
 
 def changes(name: str) -> str:
     """Each change of a method by itself, on the development classes; the best mean first."""
-    own = lines(name)
-    columns, body = columns_of(own), []
-    for change in dict.fromkeys(row["change"] for row in own):
-        some = [row for row in own if row["change"] == change]
-        body.append([change, *(auroc_at(some, column) for column in columns), mean_auroc(some, columns)])
-    body.sort(key=lambda line: (line[-1] != "–", line[-1]), reverse=True)
-    return markdown(["changed", *(title(*column) for column in columns), "mean"], body)
+    header, *body = by_task(grouped(lines(name), lambda line: line["change"]), "changed")
+    body.sort(key=lambda line: (line[-1] != shown(None), line[-1]), reverse=True)
+    return markdown_table(header, *body)
 
 
 def accuracy() -> str:
     """Ours on every class, at the budget of a user; the first seed of each."""
+    own = [line for line in lines("accuracy.jsonl") if line["method"] in OURS and line["seed"] == 0]
+    groups = grouped(own, lambda line: (line["dataset"], line["method"], line["budget"]))
     body = []
-    for dataset, method, budget in dict.fromkeys((r["dataset"], r["method"], r["budget"]) for r in ours()):
-        own = {r["normal"]: r["metrics"]["auroc"] for r in ours() if (r["dataset"], r["method"]) == (dataset, method)}
-        classes = [percent(own[normal]) if normal in own else "–" for normal in range(10)]
-        mean = percent(statistics.mean(own.values())) if len(own) == 10 else "–"
-        body.append([f"{PROPER[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{mean}**"])
-    return markdown(["", *(str(normal) for normal in range(10)), "mean"], body)
-
-
-def ours() -> list[Row]:
-    return [
-        row
-        for row in lines("accuracy.jsonl")
-        if row["method"] in OURS and row["seed"] == 0 and row["dataset"] in PROPER
-    ]
+    for (dataset, method, budget), some in groups.items():
+        if dataset in DATASET_NAMES:
+            values = {line["normal"]: auroc(line) for line in some}
+            classes = [percent(values[normal]) if normal in values else shown(None) for normal in range(10)]
+            mean = percent(statistics.mean(values.values())) if len(values) == 10 else shown(None)
+            body.append([f"{DATASET_NAMES[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{mean}**"])
+    return markdown_table(["", *(str(normal) for normal in range(10)), "mean"], *body)
 
 
 def rivals() -> str:
     """The mean of the three classes on which all methods ran, at one budget; SD over seeds where there are more."""
-    own = lines("accuracy.jsonl")
-    columns = dict.fromkeys(row["dataset"] for row in sorted(own, key=lambda row: row["dataset"] == "folder"))
-    body = []
-    for method in dict.fromkeys([*OURS, *(row["method"] for row in own)]):
-        cells = [mean_of_classes([r for r in own if (r["dataset"], r["method"]) == (name, method)]) for name in columns]
-        body.append([f"`{method}`", *cells])
-    return markdown(["", *(PROPER.get(name, "magnetic-tile") for name in columns)], body)
+    own = sorted(lines("accuracy.jsonl"), key=lambda line: line["dataset"] == "folder")
+    groups = grouped(own, lambda line: (line["dataset"], line["method"]))
+    datasets = dict.fromkeys(dataset for dataset, _ in groups)
+    methods = dict.fromkeys([*OURS, *(line["method"] for line in lines("accuracy.jsonl"))])
+    body = [
+        [f"`{method}`", *(mean_of_classes(groups.get((dataset, method), [])) for dataset in datasets)]
+        for method in methods
+    ]
+    return markdown_table(["", *(DATASET_NAMES.get(dataset, "magnetic-tile") for dataset in datasets)], *body)
 
 
-def mean_of_classes(own: Sequence[Row]) -> str:
-    """Of the classes 0, 3 and 6, or of the only one there is; with its SD over seeds."""
-    by_seed: dict[int, list[float]] = {}
-    for row in own:
-        if row["normal"] in COMPARED:
-            by_seed.setdefault(row["seed"], []).append(row["metrics"]["auroc"])
-    full = [statistics.mean(values) for values in by_seed.values() if len(values) == max(map(len, by_seed.values()))]
-    return with_spread(full)
+def mean_of_classes(own: Sequence[Result]) -> str:
+    """Of the classes 0, 3 and 6, or of the only one there is, with its SD over the seeds that have them all."""
+    seeds = grouped((line for line in own if line["normal"] in COMPARED), lambda line: line["seed"]).values()
+    most = max(map(len, seeds), default=0)
+    return mean_and_sd([statistics.mean(map(auroc, seed)) for seed in seeds if len(seed) == most])
 
 
 def few_anomalies() -> str:
     """AUROC on kinds of anomalies that nobody labelled, by how many of another kind were labelled."""
-    return by_amount(
-        "few_anomalies.jsonl",
-        "anomalies",
-        "labelled anomalies",
-        str,
-        lambda rows: with_spread([row["metrics"]["auroc"] for row in rows]),
-    )
+
+    def cell(own: Sequence[Result]) -> str:
+        return mean_and_sd(list(map(auroc, own)))
+
+    return by_amount("few_anomalies.jsonl", "anomalies", "labelled anomalies", str, cell)
 
 
 def contamination() -> str:
@@ -89,40 +78,46 @@ def contamination() -> str:
     return by_amount("contamination.jsonl", "share", "anomalies hidden", lambda share: f"{100 * share:g} %", hidden)
 
 
-def by_amount(name: str, key: str, what: str, amount: Callable[[float], str], cell: Callable[[list[Row]], str]) -> str:
-    """A line for each method and task, a column for each amount of something, a cell of the rows of all seeds."""
+def by_amount(
+    name: str, key: str, what: str, amount: Callable[[float], str], cell: Callable[[list[Result]], str]
+) -> str:
+    """A line for each method and task, a column for each amount of something, a cell of the lines of all seeds."""
     own = lines(name)
-    amounts, body = sorted({row[key] for row in own}), []
-    for method in dict.fromkeys(row["method"] for row in own):
-        for task in columns_of(own):
-            some = [row for row in own if (row["dataset"], row["normal"], row["method"]) == (*task, method)]
-            by = [[row for row in some if row[key] == n] for n in amounts]
-            body.append([f"`{method}`, {title(*task)}", *(cell(rows) if rows else "–" for rows in by)])
-    return markdown([what, *map(amount, amounts)], body)
+    cells = grouped(own, lambda line: (line["method"], *task_of(line), line[key]))
+    amounts = sorted({line[key] for line in own})
+    body = [
+        [
+            f"`{method}`, {title(*task)}",
+            *(cell(cells[place]) if (place := (method, *task, n)) in cells else shown(None) for n in amounts),
+        ]
+        for method in dict.fromkeys(line["method"] for line in own)
+        for task in tasks_of(own)
+    ]
+    return markdown_table([what, *map(amount, amounts)], *body)
 
 
-def hidden(rows: list[Row]) -> str:
-    [row] = rows
-    named = f"{row['named_rightly']} of {row['hidden']}" if row["hidden"] else "none"
-    wrongly = row["named"] - row["named_rightly"]
-    return f"{percent(row['metrics']['auroc'])}; names {named}" + (f" and {wrongly} others" if wrongly else "")
+def hidden(own: list[Result]) -> str:
+    [line] = own
+    named = f"{line['named_rightly']} of {line['hidden']}" if line["hidden"] else "none"
+    wrongly = line["named"] - line["named_rightly"]
+    return f"{percent(auroc(line))}; names {named}" + (f" and {wrongly} others" if wrongly else "")
 
 
 def patches() -> str:
     """How well heat maps find a pasted patch."""
     body = [
-        [f"`{row['method']}`, {title(row['dataset'], row['normal'])}", *(percent(v) for v in row["metrics"].values())]
-        for row in lines("patches.jsonl")
+        [f"`{line['method']}`, {title(*task_of(line))}", *map(percent, line["metrics"].values())]
+        for line in lines("patches.jsonl")
     ]
-    return markdown(["", "pixel AUROC", "PRO", "hottest pixel in the patch"], body)
+    return markdown_table(["", "pixel AUROC", "PRO", "hottest pixel in the patch"], *body)
 
 
 def tiles() -> str:
     """Photographs of surface defects: whole images, and where in them."""
-    own = [row for row in lines("accuracy.jsonl") if row["dataset"] == "folder"]
+    own = sorted((line for line in lines("accuracy.jsonl") if line["dataset"] == "folder"), key=auroc, reverse=True)
     body = []
-    for method in dict.fromkeys(row["method"] for row in sorted(own, key=lambda row: -row["metrics"]["auroc"])):
-        some = [row["metrics"] for row in own if row["method"] == method]
-        values = [[one[key] for one in some if key in one] for key in ("auroc", "pixel_auroc", "pro")]
-        body.append([f"`{method}`", *map(with_spread, values)])
-    return markdown(["", "image AUROC", "pixel AUROC", "PRO"], body)
+    for method, some in grouped(own, lambda line: line["method"]).items():
+        metrics = [line["metrics"] for line in some]
+        values = [[one[name] for one in metrics if name in one] for name in ("auroc", "pixel_auroc", "pro")]
+        body.append([f"`{method}`", *map(mean_and_sd, values)])
+    return markdown_table(["", "image AUROC", "pixel AUROC", "PRO"], *body)

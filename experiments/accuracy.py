@@ -7,10 +7,12 @@ the three is a development class. Magnetic-tile lies in the data root as train/g
 import dataclasses
 import statistics
 
+from figures import COLOURS, panels, save
+from options import Options, read_options
+
+from normscope.benchmark.results import Result
 from normscope.datasets.published import data_folder
-from normscope.evaluation.experiment import Options, read_options
-from normscope.evaluation.figures import COLOURS, PROPER, panels, save
-from normscope.evaluation.grid import Row
+from normscope.tables.names import DATASET_NAMES
 
 GREY, COLOUR, ENCODER = 300.0, 600.0, 180.0  # seconds
 BUDGETS = {"mnist": GREY, "fashion-mnist": GREY, "cifar10": COLOUR}
@@ -30,37 +32,41 @@ EVERY = tuple(range(10))
 
 def measured(
     options: Options, methods: dict[str, dict], dataset: str, classes: tuple, budget: float, seeds: int = 1
-) -> list[Row]:
+) -> list[Result]:
     own = dataclasses.replace(options, tasks=tuple((dataset, normal) for normal in classes), budget=budget, seeds=seeds)
     if dataset == "folder":
         own = dataclasses.replace(own, data_root=data_folder(options.data_root, "magnetic-tile"))
     parts = {} if dataset == "folder" else PART
-    return own.rows(
+    return own.results(
         [cell for name, given in methods.items() for cell in own.cells(name, given, test_images=parts.get(name))]
     )
 
 
-def all_rows(options: Options) -> dict[str, list[Row]]:
+def all_results(options: Options) -> dict[str, list[Result]]:
     """Those of each panel; what matters most is measured first."""
     tiles = measured(options, FROZEN | OURS | RIVALS, "folder", (0,), ENCODER)
-    rows = {name: measured(options, FROZEN, name, EVERY, ENCODER) if name == "cifar10" else [] for name in BUDGETS}
+    results = {name: measured(options, FROZEN, name, EVERY, ENCODER) if name == "cifar10" else [] for name in BUDGETS}
     for methods, classes in ((OURS, EVERY), (RIVALS, COMPARED)):
         for name, budget in BUDGETS.items():
-            rows[name] += measured(options, methods, name, classes, budget)
-    titles = {name: f"{PROPER[name]}, {budget / 60:g} minutes" for name, budget in BUDGETS.items()}
-    return {titles[name]: own for name, own in rows.items()} | {"magnetic-tile, 3 minutes": tiles}
+            results[name] += measured(options, methods, name, classes, budget)
+    titles = {name: f"{DATASET_NAMES[name]}, {budget / 60:g} minutes" for name, budget in BUDGETS.items()}
+    return {titles[name]: own for name, own in results.items()} | {"magnetic-tile, 3 minutes": tiles}
 
 
 options = read_options(__doc__, "results/accuracy.jsonl", "docs/accuracy.png")
 if options.quick:
-    shown = {"digits": options.rows([cell for name in ("surprisal", "knn") for cell in options.cells(name, {})])}
+    shown = {"digits": options.results([cell for name in ("surprisal", "knn") for cell in options.cells(name, {})])}
 else:
-    shown = all_rows(options)
+    shown = all_results(options)
 figure, axes = panels(list(shown), rows=1 + (len(shown) > 1), height=2.2)
-for axis, rows in zip(axes, shown.values(), strict=True):
-    every = {name: [row for row in rows if row["method"] == name] for name in {row["method"] for row in rows}}
+for axis, results in zip(axes, shown.values(), strict=True):
+    every = {
+        name: [result for result in results if result["method"] == name]
+        for name in {result["method"] for result in results}
+    }
     same = {
-        name: [100 * row["metrics"]["auroc"] for row in own if row["normal"] in COMPARED] for name, own in every.items()
+        name: [100 * result["metrics"]["auroc"] for result in own if result["normal"] in COMPARED]
+        for name, own in every.items()
     }
     ranked = sorted(same, key=lambda name: statistics.mean(same[name]))
     for place, name in enumerate(ranked):

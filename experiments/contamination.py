@@ -8,12 +8,13 @@ import itertools
 
 import numpy as np
 import torch
+from figures import COLOURS, panels, save
+from options import read_options
 
 from normscope import Detector, datasets
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.settings import to_json
+from normscope.tables.names import title
 
 options = read_options(__doc__, "results/contamination.jsonl", "docs/contamination.png")
 torch.set_num_threads(options.threads)
@@ -57,14 +58,14 @@ for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
         own = [found[dataset, normal, method, share] for share in shares]
         axis.plot(
             [100 * share for share in shares],
-            [100 * row["metrics"]["auroc"] for row in own],
+            [100 * result["metrics"]["auroc"] for result in own],
             "o-",
             color=colour,
             label=f"{method}: AUROC",
         )
         axis.plot(
-            [100 * row["share"] for row in own if row["hidden"]],
-            [100 * row["named_rightly"] / row["hidden"] for row in own if row["hidden"]],
+            [100 * result["share"] for result in own if result["hidden"]],
+            [100 * result["named_rightly"] / result["hidden"] for result in own if result["hidden"]],
             "o:",
             color=colour,
             markersize=4,

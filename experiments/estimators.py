@@ -1,6 +1,8 @@
 """The cells of Table 1 and Figure 4: the base model with each pair of estimators, in two readings of its soft clip."""
 
-from normscope.evaluation.experiment import Options, Row
+from options import Options
+
+from normscope.benchmark.results import Result
 
 PAIRS = {  # the paper's four; its L2 entropy is the Gaussian bound, the squared norm
     ("infonce", "gaussian"): "NCE + L2",
@@ -14,18 +16,18 @@ READINGS = {  # β and c1
 }
 
 
-def rows(options: Options) -> list[Row]:
+def results(options: Options) -> list[Result]:
     variants = [
         {"encoder": "tiny", "beta": b, "clip_scale": scale, "information": information, "entropy": entropy}
         for b, scale in READINGS
         for information, entropy in PAIRS
     ]
-    return options.rows([cell for variant in variants for cell in options.cells("base", variant, every=1)])
+    return options.results([cell for variant in variants for cell in options.cells("base", variant, every=1)])
 
 
-def reading_of(row: Row) -> tuple[float, str]:
-    return row["settings"]["beta"], row["settings"]["clip_scale"]
+def reading_of(result: Result) -> tuple[float, str]:
+    return result["settings"]["beta"], result["settings"]["clip_scale"]
 
 
-def pair_of(row: Row) -> tuple[str, str]:
-    return row["settings"]["information"], row["settings"]["entropy"]
+def pair_of(result: Result) -> tuple[str, str]:
+    return result["settings"]["information"], result["settings"]["entropy"]

@@ -9,12 +9,13 @@ import statistics
 
 import numpy as np
 import torch
+from figures import COLOURS, panels, save
+from options import read_options
 
 from normscope import Detector, datasets
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.settings import to_json
+from normscope.tables.names import title
 
 options = read_options(__doc__, "results/few_anomalies.jsonl", "docs/few_anomalies.png")
 torch.set_num_threads(options.threads)
@@ -66,7 +67,9 @@ for axis, task in zip(axes, options.tasks, strict=True):
         for metric, style, kind in (("auroc", "o-", "never shown"), ("auroc_shown", "o:", "the kind shown")):
             means = [
                 statistics.mean(
-                    100 * row["metrics"][metric] for key, row in found.items() if key[1:] == (*task, method, count)
+                    100 * result["metrics"][metric]
+                    for key, result in found.items()
+                    if key[1:] == (*task, method, count)
                 )
                 for count in counts
             ]

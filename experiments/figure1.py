@@ -4,25 +4,26 @@ The paper averages over all classes of CIFAR-10 and CIFAR-100 and finds a platea
 """
 
 import beta
+from figures import COLOURS, chance, panels, save
+from options import read_options
 
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, chance, panels, save, title
+from normscope.tables.names import title
 
 options = read_options(__doc__, "results/beta.jsonl", "docs/figure1.png")
-rows = beta.rows(options)
+results = beta.results(options)
 figure, axes = panels([title(*task) for task in options.tasks])
 for axis, task in zip(axes, options.tasks, strict=True):
     for colour, (reading, name) in zip(COLOURS, beta.READINGS.items(), strict=False):
-        own = beta.of(rows, task, reading)
-        x, y = range(len(own)), [100 * row["metrics"]["auroc"] for row in own]
+        own = beta.of(results, task, reading)
+        x, y = range(len(own)), [100 * result["metrics"]["auroc"] for result in own]
         axis.plot(x, y, "-", color=colour, label=name)
-        sound = [row["health"] == "ok" for row in own]
+        sound = [result["health"] == "ok" for result in own]
         for kept, face in ((True, colour), (False, "white")):
             places = [i for i, ok in enumerate(sound) if ok == kept]
             axis.plot([x[i] for i in places], [y[i] for i in places], "o", color=colour, markerfacecolor=face)
     chance(axis)
     axis.set(xlabel="β (hollow: collapsed)", ylim=(0, 100))
-    axis.set_xticks(range(len(own)), [f"{row['settings']['beta']:g}" for row in own])
+    axis.set_xticks(range(len(own)), [f"{result['settings']['beta']:g}" for result in own])
 axes[0].set_ylabel("AUROC in %")
 axes[0].legend(fontsize=8)
 save(figure, options.picture)

@@ -6,27 +6,28 @@ The paper, on CIFAR-10 car: JSD's AUROC and loss vary far more from epoch to epo
 import math
 
 import estimators
+from figures import COLOURS, chance, panels, save, whole_numbers
+from options import read_options
 
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, chance, panels, save, title, whole_numbers
+from normscope.tables.names import title
 
 options = read_options(__doc__, "results/estimators.jsonl", "docs/figure4.png")
-rows = [row for row in estimators.rows(options) if row["settings"]["entropy"] == "laplace"]
+results = [result for result in estimators.results(options) if result["settings"]["entropy"] == "laplace"]
 names = [title(*task) for task in options.tasks]
 figure, axes = panels([*names, *(f"{name}: information loss" for name in names)], rows=2)
 for accuracy, loss, task in zip(axes, axes[len(names) :], options.tasks, strict=False):
-    for row in rows:
-        if (row["dataset"], row["normal"]) != task:
+    for result in results:
+        if (result["dataset"], result["normal"]) != task:
             continue
-        nce = row["settings"]["information"] == "infonce"
-        candidates = 2 * min(row["settings"]["batch_size"], row["protocol"]["trained_on"]) - 1
+        nce = result["settings"]["information"] == "infonce"
+        candidates = 2 * min(result["settings"]["batch_size"], result["protocol"]["trained_on"]) - 1
         worst = math.log(candidates) if nce else 2 * math.log(2)  # the loss of a critic that knows nothing
-        style = "-" if estimators.reading_of(row)[1] == "root" else ":"
+        style = "-" if estimators.reading_of(result)[1] == "root" else ":"
         how = {"color": COLOURS[1 if nce else 0], "linestyle": style, "marker": "o", "markersize": 3}
-        label = f"{'NCE' if nce else 'JSD'}, {estimators.READINGS[estimators.reading_of(row)]}"
-        epochs = [point["epoch"] for point in row["curve"]]
-        accuracy.plot(epochs, [100 * point["auroc"] for point in row["curve"]], label=label, **how)
-        loss.plot(epochs, [worst - point["information"] for point in row["curve"]], **how)
+        label = f"{'NCE' if nce else 'JSD'}, {estimators.READINGS[estimators.reading_of(result)]}"
+        epochs = [point["epoch"] for point in result["curve"]]
+        accuracy.plot(epochs, [100 * point["auroc"] for point in result["curve"]], label=label, **how)
+        loss.plot(epochs, [worst - point["information"] for point in result["curve"]], **how)
     chance(accuracy)
     whole_numbers(accuracy)
     whole_numbers(loss)

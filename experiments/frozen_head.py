@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from figures import COLOURS, panels, save
+from options import read_options
 from torch import Tensor, nn
 from torch.optim import AdamW
 
 from normscope import datasets
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods.surprisal import DOUBT_FLOOR, classified
 from normscope.networks.pretrained import LITE0, Frozen, enlarged
@@ -29,6 +29,7 @@ from normscope.objective.information import infonce
 from normscope.objective.trade_off import TradeOff
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.scoring.two_fold import two_fold
+from normscope.tables.names import title
 from normscope.training.batches import to_float
 from normscope.training.randomness import seeded
 from normscope.views.augment import Recipe, random_view

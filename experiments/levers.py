@@ -8,20 +8,21 @@ import time
 
 import torch
 import torch.nn.functional as F
+from figures import COLOURS, panels, save
+from options import read_options
 from torch import nn
 from torch.optim import AdamW
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from normscope import datasets, inference
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
-from normscope.evaluation.metrics import auroc
+from normscope.benchmark.metrics import auroc
 from normscope.intake import gather
 from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified
 from normscope.networks.resnet import layout
 from normscope.objective.critics import contrast, cosine
 from normscope.objective.trade_off import TradeOff
 from normscope.settings import build, to_json
+from normscope.tables.names import title
 from normscope.training import loop
 from normscope.training.device import full_precision
 from normscope.training.muon import Muon

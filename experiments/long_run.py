@@ -10,16 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from figures import COLOURS, chance, panels, save, whole_numbers
 
 from normscope import Detector, datasets, inference
-from normscope.evaluation import results
-from normscope.evaluation.curve import part
-from normscope.evaluation.figures import COLOURS, chance, panels, save, title, whole_numbers
-from normscope.evaluation.metrics import auroc
-from normscope.evaluation.protocol import commit
+from normscope.benchmark import results
+from normscope.benchmark.commit import commit
+from normscope.benchmark.curve import part
+from normscope.benchmark.metrics import auroc
 from normscope.intake import read
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.settings import to_json
+from normscope.tables.names import title
 from normscope.training import checkpoint
 from normscope.training.budget import seconds
 from normscope.training.observer import Observer

@@ -6,12 +6,13 @@ images. Reported are pixel AUROC, PRO, and how often the hottest pixel lies in t
 
 import numpy as np
 import torch
+from figures import COLOURS, panels, save
+from options import read_options
 
 from normscope import Detector, datasets
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
-from normscope.evaluation.pixels import pixel_auroc, pro
+from normscope.benchmark.pixels import pixel_auroc, pro
 from normscope.settings import to_json
+from normscope.tables.names import title
 
 options = read_options(__doc__, "results/patches.jsonl", "docs/patches.png")
 torch.set_num_threads(options.threads)

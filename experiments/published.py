@@ -4,9 +4,11 @@ VAE and Deep SVDD train for all their epochs on MNIST. GeoTrans has a quarter of
 the budget, long before its published end; its curve says how AUROC grows with the steps.
 """
 
-from normscope.evaluation import paper
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, panels, save, title
+from figures import COLOURS, panels, save
+from options import read_options
+
+from normscope.tables import paper
+from normscope.tables.names import title
 
 SETTINGS = {
     "vae": {"width": 128, "code": 32},
@@ -28,13 +30,17 @@ cells = [
     for method in methods
     for cell in options.cells(method, SETTINGS[method], 1 if options.quick else EPOCHS.get(method), PART.get(method))
 ]
-rows = options.rows(cells)
+results = options.results(cells)
 figure, axes = panels([title(*task) for task in options.tasks])
 for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
     for colour, method in zip(COLOURS, methods, strict=False):
-        own = [row for row in rows if (row["dataset"], row["normal"], row["method"]) == (dataset, normal, method)]
-        for row in own:
-            curve = row.get("curve") or [{"step": row["steps"], **row["metrics"]}]
+        own = [
+            result
+            for result in results
+            if (result["dataset"], result["normal"], result["method"]) == (dataset, normal, method)
+        ]
+        for result in own:
+            curve = result.get("curve") or [{"step": result["steps"], **result["metrics"]}]
             x, y = [point["step"] for point in curve], [100 * point["auroc"] for point in curve]
             axis.plot(x, y, "o-", color=colour, markersize=4, label=f"{method}, here")
         if printed := paper.row(dataset, method):

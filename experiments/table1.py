@@ -4,21 +4,28 @@ The paper's means over CIFAR-10: NCE with L2 85.5, with L1 86.7; JSD with L2 72.
 """
 
 import estimators
+from figures import COLOURS, chance, panels, save
+from options import read_options
 
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, chance, panels, save, title
+from normscope.tables.names import title
 
 options = read_options(__doc__, "results/estimators.jsonl", "docs/table1.png")
-rows = estimators.rows(options)
+results = estimators.results(options)
 figure, axes = panels(list(estimators.READINGS.values()))
 width = 0.8 / len(estimators.PAIRS)
 for axis, reading in zip(axes, estimators.READINGS, strict=True):
     for place, (pair, name) in enumerate(estimators.PAIRS.items()):
-        own = [row for row in rows if estimators.reading_of(row) == reading and estimators.pair_of(row) == pair]
-        x = [options.tasks.index((row["dataset"], row["normal"])) + (place - 1.5) * width for row in own]
-        bars = axis.bar(x, [100 * row["metrics"]["auroc"] for row in own], width, color=COLOURS[place], label=name)
-        for bar, row in zip(bars, own, strict=True):
-            if row["health"] != "ok":
+        own = [
+            result
+            for result in results
+            if estimators.reading_of(result) == reading and estimators.pair_of(result) == pair
+        ]
+        x = [options.tasks.index((result["dataset"], result["normal"])) + (place - 1.5) * width for result in own]
+        bars = axis.bar(
+            x, [100 * result["metrics"]["auroc"] for result in own], width, color=COLOURS[place], label=name
+        )
+        for bar, result in zip(bars, own, strict=True):
+            if result["health"] != "ok":
                 bar.set(hatch="///", edgecolor="white")
     chance(axis)
     axis.set_xticks(range(len(options.tasks)), [title(*task).replace(" ", "\n") for task in options.tasks], fontsize=7)

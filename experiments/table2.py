@@ -10,16 +10,17 @@ import time
 
 import numpy as np
 import torch
+from figures import COLOURS, chance, panels, save
+from options import read_options
 
 from normscope import Detector, datasets, inference
-from normscope.evaluation import results
-from normscope.evaluation.curve import part
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, chance, panels, save, title
-from normscope.evaluation.metrics import auroc
-from normscope.evaluation.protocol import commit
+from normscope.benchmark import results
+from normscope.benchmark.commit import commit
+from normscope.benchmark.curve import part
+from normscope.benchmark.metrics import auroc
 from normscope.intake import read
 from normscope.settings import build, to_json
+from normscope.tables.names import title
 
 REPETITIONS = 10
 SCORES = ("rand", "mc", "ori")  # one random pair of views, 100 of them, the image itself

@@ -6,11 +6,13 @@ optimisation for each image, or 72 passes, is taken of a random part of the test
 
 import statistics
 
+from figures import COLOURS, panels, save
+from options import read_options
+
 from normscope import datasets
 from normscope.errors import DatasetError
-from normscope.evaluation.experiment import read_options
-from normscope.evaluation.figures import COLOURS, PROPER, panels, save
 from normscope.methods import method_names
+from normscope.tables.names import DATASET_NAMES
 
 SMALL = {
     "base": {"encoder": "tiny"},
@@ -43,12 +45,16 @@ methods = ("surprisal", "knn") if options.quick else [name for name in method_na
 cells = [
     cell for method in methods for cell in options.cells(method, SMALL.get(method, {}), test_images=PART.get(method))
 ]
-rows = options.rows(cells)
+results = options.results(cells)
 names = list(dict.fromkeys(dataset for dataset, _ in options.tasks))
-figure, axes = panels([PROPER.get(name, name) for name in names], height=1.5 + 0.3 * len(methods))
+figure, axes = panels([DATASET_NAMES.get(name, name) for name in names], height=1.5 + 0.3 * len(methods))
 for axis, name in zip(axes, names, strict=True):
     own = {
-        method: [100 * row["metrics"]["auroc"] for row in rows if (row["dataset"], row["method"]) == (name, method)]
+        method: [
+            100 * result["metrics"]["auroc"]
+            for result in results
+            if (result["dataset"], result["method"]) == (name, method)
+        ]
         for method in methods
     }
     ranked = sorted((method for method in methods if own[method]), key=lambda method: statistics.mean(own[method]))

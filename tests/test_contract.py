@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from normscope import Detector, load
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import NotFittedError, SettingError
-from normscope.evaluation.metrics import auroc
 from normscope.fitting import INITIALISE
 from normscope.inference import encoded
 from normscope.intake import read

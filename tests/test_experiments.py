@@ -1,12 +1,19 @@
-"""Every experiment runs with --quick and leaves its lines and its picture."""
+"""Every experiment runs with --quick and leaves its lines and its picture; what the experiments share is tested below.
 
-import json
+They run in this process, one of them also as a user would start it.
+"""
+
+import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
+
+from normscope.benchmark import results
 
 ROOT = Path(__file__).parent.parent
 # Scripts that show the same cells from another side, each with those whose lines they can take over.
@@ -15,71 +22,170 @@ SCRIPTS = {
     "estimators": ["table1", "figure4"],
     "scores": ["table2"],
     "table3": ["table3"],
-    "long": ["long_run"],
     "few_anomalies": ["few_anomalies"],
     "contamination": ["contamination"],
     "patches": ["patches"],
     "published": ["published"],
-    "entropy_term": ["entropy_term"],
     "accuracy": ["accuracy"],
     "levers": ["levers"],
     "frozen_head": ["frozen_head"],
 }
+ALONE = {"entropy_term", "long_run"}  # those with a test of their own
 
 
-def run(script: str, out: Path, picture: Path, *options: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, ROOT / "experiments" / f"{script}.py", "--out", out, "--picture", picture, *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=picture.parent)
+@pytest.fixture(autouse=True)
+def experiments(monkeypatch, in_this_process):
+    """Modules are found beside the script, as if it had been started; threads are as before afterwards."""
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def run(monkeypatch, script: str, out: Path, picture: Path) -> None:
+    monkeypatch.chdir(out.parent)
+    monkeypatch.setattr(sys, "argv", [script, "--quick", "--out", str(out), "--picture", str(picture)])
+    runpy.run_path(str(ROOT / "experiments" / f"{script}.py"), run_name="__main__")
+
+
+def check_picture(path: Path) -> None:
+    with Image.open(path) as image:
+        assert min(image.size) > 200
+        assert len(image.convert("RGB").getcolors(2**20)) > 20, "nothing but paper"
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_quick_run_leaves_lines_and_a_picture(name, tmp_path):
+def test_quick_run_leaves_lines_and_a_picture(name, tmp_path, monkeypatch):
     out = tmp_path / f"{name}.jsonl"
     for place, script in enumerate(SCRIPTS[name]):
-        picture = tmp_path / f"{script}.png"
         before = out.read_bytes() if place else b""
-        done = run(script, out, picture, "--quick")
-        assert done.returncode == 0, done.stderr
+        run(monkeypatch, script, out, tmp_path / f"{script}.png")
         assert not place or out.read_bytes() == before, "cells that were there have been measured again"
-        with Image.open(picture) as image:
-            assert min(image.size) > 200
-            assert len(image.convert("RGB").getcolors(2**20)) > 20, "nothing but paper"
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert rows
-    assert all(row["error"] is None for row in rows)
+        check_picture(tmp_path / f"{script}.png")
+    lines = results.read(out)
+    assert lines
+    assert all(line["error"] is None for line in lines)
     if name == "beta":
-        check_sweep(rows)
+        check_sweep(lines)
 
 
-def check_sweep(rows: list[dict]) -> None:
+def check_sweep(lines: list[dict]) -> None:
     """Every cell is there, with a curve of losses and lengths, and labels were looked at only in the end."""
-    assert {(row["settings"]["beta"], row["settings"]["clip_scale"]) for row in rows} == {
+    assert {(line["settings"]["beta"], line["settings"]["clip_scale"]) for line in lines} == {
         (beta, scale) for beta in (0.0, 20.0) for scale in ("size", "root")
     }
-    for row in rows:
-        assert [point["epoch"] for point in row["curve"]] == list(range(1, 5))
-        assert row["curve"][-1]["auroc"] == pytest.approx(row["metrics"]["auroc"], abs=1e-6)
-        assert {"information", "entropy", "norm_normal", "norm_anomalous"} <= row["curve"][0].keys()
-        assert row["protocol"]["looks_at_test_labels_before_the_scores"] == 0
+    for line in lines:
+        assert [point["epoch"] for point in line["curve"]] == [1, 2]
+        assert line["curve"][-1]["auroc"] == pytest.approx(line["metrics"]["auroc"], abs=1e-6)
+        assert {"information", "entropy", "norm_normal", "norm_anomalous"} <= line["curve"][0].keys()
+        assert line["protocol"]["looks_at_test_labels_before_the_scores"] == 0
 
 
 def test_every_experiment_is_run_here():
     sources = {path.stem: path.read_text() for path in (ROOT / "experiments").glob("*.py")}
-    scripts = {name for name, text in sources.items() if "save(figure" in text}
-    assert scripts == {script for group in SCRIPTS.values() for script in group}
+    scripts = {name for name, text in sources.items() if "\nsave(figure" in text}
+    assert scripts == ALONE | {script for group in SCRIPTS.values() for script in group}
 
 
-def test_a_long_run_that_was_cut_off_goes_on(tmp_path):
+def test_started_from_the_root_of_the_repository_with_two_processes(tmp_path):
+    command = [sys.executable, "experiments/entropy_term.py", "--quick", "--jobs", "2"]
+    command += ["--out", tmp_path / "r", "--picture", tmp_path / "p.png"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    check_picture(tmp_path / "p.png")
+    lines = results.read(tmp_path / "r")
+    assert sorted((line["settings"]["noise"], line["settings"]["beta"]) for line in lines) == [
+        (noise, beta) for noise in (0.0, 0.1) for beta in (0.0, 0.1)
+    ]
+    assert all(line["error"] is None for line in lines)
+
+
+def test_a_long_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
     """Its checkpoint is found again, and the lines that were written stay."""
-    out = tmp_path / "long.jsonl"
-    cut = "import sys, runpy, os; sys.argv = sys.argv[1:]\n"
-    cut += "from normscope.evaluation import results\nappend = results.append\n"
-    cut += "def once(*row): append(*row); os._exit(9)\nresults.append = once\n"
-    cut += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    command = [ROOT / "experiments" / "long_run.py", "--quick", "--out", out, "--picture", tmp_path / "p.png"]
-    assert subprocess.run([sys.executable, "-c", cut, *command], capture_output=True).returncode == 9
-    assert run("long_run", out, tmp_path / "p.png", "--quick").returncode == 0
-    epochs = [json.loads(line)["epoch"] for line in out.read_text().splitlines()]
-    assert epochs[0] == 2
-    assert sorted(set(epochs)) == [2, 4]
-    assert not list(tmp_path.glob("*.checkpoint"))
+    out, append = tmp_path / "long.jsonl", results.append
+
+    def append_and_interrupt(*line):
+        append(*line)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "append", append_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(patch, "long_run", out, tmp_path / "p.png")
+    (first,) = results.read(out)
+    run(monkeypatch, "long_run", out, tmp_path / "p.png")
+    lines = results.read(out)
+    assert lines[0] == first
+    assert [line["epoch"] for line in lines] == [2, 4], "it has begun anew"
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".png"] == ["long.jsonl"]
+    check_picture(tmp_path / "p.png")
+
+
+NAMES = ("dataset", "normal", "amount")
+
+
+@pytest.fixture
+def options_of(tmp_path):
+    from options import read_options
+
+    def read(*arguments: str):
+        out = ["--out", str(tmp_path / "lines.jsonl"), *arguments]
+        return read_options("", "unused.jsonl", "unused.png", arguments=out)
+
+    return read
+
+
+def test_lines_are_measured_once_and_made_of_key_run_and_finding(options_of):
+    options, asked = options_of("--budget", "5s", "--threads", "2"), []
+
+    def measure(*key):
+        asked.append(key)
+        return {"found": len(asked)}
+
+    first = options.lines(NAMES, [("digits", 0, 1.5)], measure)
+    again = options.lines(NAMES, [("digits", 0, 1.5), ("digits", 1, 1.5)], measure)
+    assert asked == [("digits", 0, 1.5), ("digits", 1, 1.5)]
+    assert again["digits", 0, 1.5] == first["digits", 0, 1.5]
+    line = again["digits", 1, 1.5]
+    assert {name: line[name] for name in (*NAMES, "budget", "threads", "error", "found")} == {
+        "dataset": "digits",
+        "normal": 1,
+        "amount": 1.5,
+        "budget": 5.0,
+        "threads": 2,
+        "error": None,
+        "found": 2,
+    }
+    assert results.read(options.out) == list(again.values())
+
+
+def test_what_was_measured_before_a_failure_is_kept(options_of):
+    options = options_of()
+
+    def measure(dataset, normal, amount):
+        if normal == 1:
+            raise RuntimeError("cut off")
+        return {}
+
+    with pytest.raises(RuntimeError, match="cut off"):
+        options.lines(NAMES, [("digits", normal, 0) for normal in range(3)], measure)
+    assert [line["normal"] for line in results.read(options.out)] == [0]
+
+
+def test_a_measurement_may_say_that_the_budget_was_not_used(options_of):
+    found = options_of().lines(NAMES, [("digits", 0, 0)], lambda *key: {"budget": None})
+    assert found["digits", 0, 0]["budget"] is None
+
+
+def test_tasks_are_read_from_their_texts():
+    from options import parse_tasks
+
+    assert parse_tasks("cifar10:0,7") == [("cifar10", 0), ("cifar10", 7)]
+
+
+def test_a_cell_that_failed_stays_out(options_of):
+    options = options_of()
+    good, bad = options.cells("knn", {})[:2]
+    results.append(options.out, {**vars(good), "metrics": {"auroc": 0.5}, "error": None})
+    results.append(options.out, {**vars(bad), "metrics": None, "error": "MemoryError: "})
+    assert [result["normal"] for result in options.results([good])] == [good.normal]

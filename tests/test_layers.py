@@ -29,7 +29,7 @@ FLOORS = [
         "forecast",
         "artifact",
     },
-    {"evaluation"},
+    {"benchmark", "tables"},
     {"cli", "server", "report", "cluster", "sklearn", "normscope", "__main__"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -166,7 +166,7 @@ def test_every_module_is_looked_at():
         (upward_imports, "normscope.settings", "def lazy():\n    from normscope.objective.entropy import laplace"),
         (upward_imports, "normscope.methods.base", "def lazy():\n    import normscope.detector as d"),
         (upward_imports, "normscope.detector", "from normscope import Detector"),
-        (upward_imports, "normscope.evaluation.grid", "from normscope import __version__, cli"),
+        (upward_imports, "normscope.benchmark.grid", "from normscope import __version__, cli"),
         (sideways_imports, "normscope.methods.base", "from normscope.methods.extension import Extension"),
         (sideways_imports, "normscope.methods.base", "from normscope.methods import find"),
         (sideways_imports, "normscope.methods.base", "def lazy():\n    from normscope import methods"),

@@ -71,7 +71,7 @@ def test_methods_can_be_chosen(run, refused, rows):
     after = rows("b", {(0, 0): 0.9}, more=[{**variants[0], "settings": {"d": 3}}])
     assert "pca on digits has 2 variants before and 1 after, and none is the same" in refused("compare", before, after)
     assert run("compare", before, after, "--method", "knn").out.startswith("digits knn: +10.00")
-    assert f"{before} has no row of 'ocsvm'; choose from knn, pca" in refused(
+    assert f"{before} has no result of 'ocsvm'; choose from knn, pca" in refused(
         "compare", before, after, "--method", "ocsvm"
     )
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from normscope import load
+from normscope.benchmark.metrics import auroc
 from normscope.cli import demo
 from normscope.cli.demo import digits, is_normal, print_findings, write_pngs
-from normscope.evaluation.metrics import auroc
 
 
 @pytest.mark.slow

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from normscope import Detector
+from normscope.benchmark.metrics import auroc
 from normscope.datasets import digits
 from normscope.errors import SettingError
-from normscope.evaluation.metrics import auroc
 from normscope.methods import deep_svdd
 from normscope.methods.deep_sad import DeepSAD, Settings
 from normscope.scoring.centre import centre_of, squared_distance

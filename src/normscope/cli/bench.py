@@ -1,8 +1,13 @@
 """`normscope bench`: one class normal, all others anomalies, for every method, class and seed asked for."""
 
-from collections.abc import Sequence
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,13 +16,16 @@ from normscope.cli.output import (
     Debug,
     Json,
     check_writable,
-    import_all,
     one_line_errors,
     plural,
     print_json,
     say,
 )
 from normscope.errors import SettingError
+
+if TYPE_CHECKING:
+    from normscope.benchmark.results import Result
+    from normscope.settings import JSON
 
 
 def bench(
@@ -41,47 +49,77 @@ def bench(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure methods one-versus-rest; cells that the file already has are skipped."""
-    with one_line_errors(debug):
-        check_writable(out)
-        import_all()
-        from normscope.datasets import load
-        from normscope.evaluation.grid import missing, run_all, threads_for
-        from normscope.evaluation.protocol import Cell
-        from normscope.methods import settings_of
-        from normscope.settings import parse, to_json
-        from normscope.training.budget import seconds
+    """Measure methods one-versus-rest; cells that the file already has are skipped.
 
-        data = load(dataset, data_root)
+    Commands that write to one file at the same time share its cells.
+    """
+    with one_line_errors(debug), ends_when_told():
+        check_writable(out)
+        with on_signals(os._exit):  # an exception inside an import may be swallowed; nothing has begun yet
+            from normscope.benchmark.cell import Cell
+            from normscope.benchmark.grid import missing, run_all, threads_for
+            from normscope.benchmark.worker import workers
+            from normscope.datasets import classes as classes_of
+            from normscope.methods import settings_of
+            from normscope.settings import parse, to_json
+            from normscope.training.budget import seconds
+
+            normals = chosen(classes, list(classes_of(dataset, data_root)))
+            settings = {method: to_json(parse(settings_of(method), set_)) for method in names(methods)}
         cells = [
-            Cell(
-                dataset,
-                method,
-                normal,
-                seed,
-                seconds(budget),
-                to_json(parse(settings_of(method), set_)),
-                epochs,
-                every,
-                test_images,
-            )
-            for method in names(methods)
+            Cell(dataset, method, normal, seed, seconds(budget), settings[method], epochs, every, test_images)
+            for method in settings
             for seed in range(seeds)
-            for normal in chosen(classes, data.class_names)
+            for normal in normals
         ]
-        todo = missing(cells, out, data.sha256)
-        say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo)} already in {out}")
-        failed = 0
-        for row in run_all(cells, out, data_root, jobs, threads or threads_for(jobs)):
-            failed += row["error"] is not None
-            if json:
-                print_json(row)
-            else:
-                found = row["error"] or f"AUROC {row['metrics']['auroc']:.4f}"  # type: ignore[index,call-overload]
-                print(f"{row['dataset']} {row['method']} class {row['normal']} seed {row['seed']}: {found}", flush=True)
-        if failed:
-            say(f"{plural(failed, 'cell')} failed; the same command tries them again")
+        with workers(jobs, data_root, threads or threads_for(jobs)) as crew:
+            todo = missing(cells, out, crew[0].checksum(dataset))
+            say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo.cells)} already in {out}")
+            with closing(run_all(todo, crew)) as results:
+                errors = [show(result, json) for result in results]
+        if len(errors) < len(todo.cells):
+            say(f"{plural(len(todo.cells) - len(errors), 'cell')} left to another process that writes to {out}")
+        if failed := sum(error is not None for error in errors):
+            say(f"{plural(failed, 'cell')} failed; the same command tries again (with fewer --jobs if memory ran out)")
             raise typer.Exit(SOME_UNREADABLE)
+
+
+@contextmanager
+def ends_when_told() -> Iterator[None]:
+    """SIGINT and SIGTERM unwind what is inside and end the process, with exit code 130 and 143."""
+    with on_signals(sys.exit):
+        try:
+            yield
+        except SystemExit as end:
+            os._exit(int(end.code or 0))  # Python's own way out takes a second or more with torch
+
+
+@contextmanager
+def on_signals(leave: Callable[[int], object]) -> Iterator[None]:
+    def end(number: int, frame: FrameType | None) -> None:
+        os.write(2, b"interrupted\n")  # print cannot be used: the signal may have come in the middle of one
+        leave(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def show(result: "Result", json: bool) -> "JSON":
+    """Prints a result and returns its error."""
+    if json:
+        print_json(result)
+    else:
+        metrics = result["metrics"]
+        outcome = f"AUROC {metrics['auroc']:.4f}" if isinstance(metrics, dict) else result["error"]
+        print(
+            f"{result['dataset']} {result['method']} class {result['normal']} seed {result['seed']}: {outcome}",
+            flush=True,
+        )
+    return result["error"]
 
 
 def names(methods: str) -> list[str]:

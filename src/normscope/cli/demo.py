@@ -36,7 +36,7 @@ def demo(
         import numpy as np
 
         import_all()
-        from normscope.evaluation.metrics import auroc
+        from normscope.benchmark.metrics import auroc
         from normscope.fitting import fit
         from normscope.options import checked
 

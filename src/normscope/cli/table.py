@@ -14,7 +14,7 @@ FORMATS = ("markdown", "csv", "latex")
 def table(
     files: Annotated[list[Path], typer.Argument(help="Results of `normscope bench`; of a cell in two, the last.")],
     format_: Annotated[str, typer.Option("--format", help="markdown, csv or latex.")] = "markdown",
-    metric: Annotated[str, typer.Option(help="auroc, auprc or fpr95, or another that the rows have.")] = "auroc",
+    metric: Annotated[str, typer.Option(help="auroc, auprc or fpr95, or another that the results have.")] = "auroc",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -22,17 +22,17 @@ def table(
     with one_line_errors(debug):
         if format_ not in FORMATS:
             raise SettingError(f"no format {format_!r}; choose from {', '.join(FORMATS)}")
-        from normscope.evaluation import layout
-        from normscope.evaluation.rows import read
-        from normscope.evaluation.tables import tables
+        from normscope.tables import layout
+        from normscope.tables.table import tables
+        from normscope.tables.variants import read
 
-        found = tables(read(files, metric), metric)
-        if not found:
-            raise DatasetError(f"no row in {', '.join(map(str, files))}; give a file that `normscope bench` wrote")
+        by_dataset = tables(read(files), metric)
+        if not by_dataset:
+            raise DatasetError(f"no result in {', '.join(map(str, files))}; give a file that `normscope bench` wrote")
         if json:
-            print_json([layout.as_json(one) for one in found])
+            print_json(list(map(layout.as_json, by_dataset)))
         elif format_ == "csv":
-            typer.echo(layout.csv_text(found), nl=False)
+            typer.echo(layout.csv_text(by_dataset), nl=False)
         else:
             write = layout.markdown if format_ == "markdown" else layout.latex
-            typer.echo("\n".join(map(write, found)), nl=False)
+            typer.echo("\n".join(map(write, by_dataset)), nl=False)

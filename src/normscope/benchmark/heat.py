@@ -1,0 +1,33 @@
+"""How well heat maps find the anomalous pixels, where a data set knows which these are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from normscope.benchmark.pixels import pixel_auroc, pro
+from normscope.images.reader import decode, resize
+from normscope.images.store import Store
+from normscope.model import Model
+
+SIDE = 256
+"""Maps and masks are compared at this size, squashed to a square as the images are."""
+
+ANOMALOUS = 127
+
+
+def heat_metrics(
+    model: Model, pixels: Store, masks: Sequence[Path | None], is_anomaly: NDArray[np.bool_]
+) -> dict[str, float]:
+    """`pixel_auroc` and `pro`. Anomalies without a mask are left out: where they are anomalous is not known."""
+    known = [i for i, mask in enumerate(masks) if mask is not None or not is_anomaly[i]]
+    maps = model.heat_maps(pixels.subset(known), (SIDE, SIDE)).astype(np.float32)
+    where = np.stack([read_mask(masks[i]) for i in known])
+    return {"pixel_auroc": pixel_auroc(maps, where), "pro": pro(maps, where)}
+
+
+def read_mask(path: Path | None) -> NDArray[np.bool_]:
+    if path is None:
+        return np.zeros((SIDE, SIDE), bool)
+    return resize(decode(path).pixels, SIDE)[..., 0] > ANOMALOUS

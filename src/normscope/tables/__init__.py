@@ -1,0 +1,1 @@
+"""Results of a benchmark as tables and comparisons, beside the figures that the paper prints."""

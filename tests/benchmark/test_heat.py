@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from normscope.benchmark import heat
+from normscope.benchmark.heat import heat_metrics, read_mask
+from normscope.errors import ImageError, SettingError
+
+
+class Knows:
+    """Says that an image is surprising where it is bright."""
+
+    def explain(self, images):
+        return images.astype(float)
+
+
+class CannotSay:
+    def explain(self, images):
+        raise SettingError("cannot say where")
+
+
+@pytest.fixture
+def masked(tmp_path) -> tuple[np.ndarray, list[Path | None], np.ndarray]:
+    """A normal image, an anomaly with its mask, and an anomaly that nobody has drawn a mask for."""
+    images = np.zeros((3, 64, 64), np.uint8)
+    images[1, :16, :16] = 255
+    images[2] = 255
+    Image.fromarray(images[1]).save(tmp_path / "1.png")
+    return images, [None, tmp_path / "1.png", None], np.array([False, True, True])
+
+
+def test_maps_that_are_right_are_perfect_and_unknown_masks_do_not_count(masked):
+    images, masks, is_anomaly = masked
+    found = heat_metrics(Knows(), images, masks, is_anomaly)
+    assert found["pixel_auroc"] > 0.999  # but for the rim, blurred where maps are enlarged
+    assert found["pro"] > 0.98
+    wrong = heat_metrics(Knows(), 255 - images, masks, is_anomaly)
+    assert wrong["pixel_auroc"] < 0.001
+
+
+def test_a_method_that_cannot_say_has_no_figures(masked):
+    assert heat_metrics(CannotSay(), *masked) == {}
+
+
+def test_masks_are_squashed_like_images_and_grey_values_decided_at_127(tmp_path):
+    mask = np.zeros((40, 80), np.uint8)
+    mask[:20] = 128
+    mask[20:] = 127
+    Image.fromarray(mask).save(tmp_path / "m.png")
+    found = read_mask(tmp_path / "m.png")
+    assert found.shape == (heat.SIDE, heat.SIDE)
+    assert found[: heat.SIDE // 2 - 8].all()
+    assert not found[heat.SIDE // 2 + 8 :].any()
+    assert not read_mask(None).any()
+
+
+def test_a_broken_mask_is_named(tmp_path):
+    (tmp_path / "m.png").write_bytes(b"nothing")
+    with pytest.raises(ImageError):
+        read_mask(tmp_path / "m.png")
