@@ -2,66 +2,71 @@ import numpy as np
 import pytest
 import torch
 
-from normscope import Detector
+from normscope.benchmark import curve as curves
 from normscope.benchmark.curve import Curve, part
 from normscope.datasets import digits
+from normscope.fitting import fit
+from normscope.intake import read
+from normscope.model import Model
+from normscope.options import checked
+from normscope.training.method import Method
+from normscope.training.observer import Observer, Progress
 
 TASK = digits.load().task(0)
 SETTINGS = {"encoder": "tiny", "clip_scale": "root", "batch_size": 32}
 
 
+def fitted(observer: Observer | None = None) -> Model:
+    options = checked("base", settings=SETTINGS, epochs=2, false_alarm_rate=None)
+    return fit(TASK.train_images, options, allow_collapse=True, observer=observer).model
+
+
 @pytest.fixture(scope="module")
-def looked() -> tuple[Curve, Detector]:
-    detector = Detector("base", settings=SETTINGS, epochs=2, false_alarm_rate=None)
-    images, chosen = part(TASK.test_images, 60)
-    curve = Curve(detector, images, chosen)
-    detector.fit(TASK.train_images, allow_collapse=True, watch=curve.watch, look=curve.look)
-    return curve, detector
+def observed() -> tuple[Curve, Model]:
+    curve = Curve(1, *part(TASK.test_images, 60))
+    return curve, fitted(curve)
 
 
-def test_evaluation_during_training_changes_no_weight(looked):
-    alone = Detector("base", settings=SETTINGS, epochs=2, false_alarm_rate=None)
-    alone.fit(TASK.train_images, allow_collapse=True)
-    for name, value in alone.tensors().items():
-        torch.testing.assert_close(value, looked[1].tensors()[name], rtol=0, atol=0, equal_nan=True, msg=name)
+def test_evaluation_during_training_changes_no_weight(observed):
+    for name, value in fitted().method.state_dict().items():
+        assert torch.equal(value, observed[1].method.state_dict()[name]), name
 
 
-def test_a_point_has_the_epoch_the_auroc_the_losses_and_the_lengths(looked):
-    curve, detector = looked
-    points = curve.points(TASK.test_labels.look())
+def test_a_point_has_the_epoch_the_auroc_the_losses_and_the_norms(observed):
+    curve, model = observed
+    points = curve.rows(TASK.test_labels.look())
     assert [point["epoch"] for point in points] == [1, 2]
     assert points[0]["seconds"] < points[1]["seconds"]
     images, chosen = part(TASK.test_images, 60)
     anomalous = TASK.test_labels.look()[chosen]
-    lengths = np.linalg.norm(detector.codes(images), axis=1)
-    assert points[-1]["norm_normal"] == pytest.approx(lengths[~anomalous].mean(), abs=1e-5)
-    assert points[-1]["norm_anomalous"] == pytest.approx(lengths[anomalous].mean(), abs=1e-5)
+    norms = np.linalg.norm(model.codes(read(images, model.size)), axis=1)
+    assert points[-1]["norm_normal"] == pytest.approx(norms[~anomalous].mean(), abs=1e-5)
+    assert points[-1]["norm_anomalous"] == pytest.approx(norms[anomalous].mean(), abs=1e-5)
     assert {"information", "entropy", "beta", "loss"} <= points[0].keys()
 
 
-def test_losses_are_means_over_the_steps_since_the_last_look():
-    from normscope.training.loop import Progress
+class Mean(Method):
+    """Scores by brightness, and has no codes."""
 
-    class Silent:
-        def score(self, images):
-            return np.arange(len(images), dtype=float)
+    def score(self, images, reference):
+        return images.mean((1, 2, 3))
 
-        def codes(self, images):
-            return np.ones((len(images), 2))
 
-    curve = Curve(Silent(), np.zeros((4, 2, 2), np.uint8), np.arange(4))
+def test_losses_are_means_over_the_steps_since_the_last_point_and_images_are_read_once(monkeypatch):
+    reads = []
+    monkeypatch.setattr(curves, "read", lambda images, size: reads.append(size) or read(images, size))
+    images = np.stack([np.full((28, 28), grey, np.uint8) for grey in (0, 10, 200, 255)])
+    curve, method = Curve(1, images, np.arange(4)), Mean(None, (3, 28, 28))
     for step, loss in enumerate([1.0, 3.0, 10.0], start=1):
         progress = Progress("train", step, None, step, 0.0, {"loss": loss})
-        curve.watch(progress)
+        curve.step(progress)
         if step > 1:
-            curve.look(progress)
-    assert [point["loss"] for point in curve.points(np.array([False, False, True, True]))] == [2.0, 10.0]
-    assert curve.points(np.array([False, False, True, True]))[0]["auroc"] == 1.0
-
-
-def test_a_method_without_codes_has_no_lengths():
-    detector = Detector("knn", false_alarm_rate=None).fit(TASK.train_images)
-    assert Curve(detector, TASK.test_images[:5], np.arange(5)).lengths() is None
+            curve.epoch(progress, method, {})
+    points = curve.rows(np.array([False, False, True, True]))
+    assert [point["loss"] for point in points] == [2.0, 10.0]
+    assert points[0]["auroc"] == 1.0
+    assert "norm_normal" not in points[0]
+    assert reads == [28]
 
 
 def test_a_part_is_always_the_same_and_of_its_own_images():

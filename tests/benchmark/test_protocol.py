@@ -10,6 +10,7 @@ from normscope.benchmark import protocol
 from normscope.benchmark.cell import Cell
 from normscope.benchmark.protocol import measure, run
 from normscope.datasets import digits
+from normscope.fitting import fit
 from normscope.methods import settings_of
 from normscope.settings import to_json
 
@@ -57,13 +58,11 @@ def test_a_method_that_peeks_is_seen(monkeypatch):
         def task(self, normal):
             return task
 
-    fit = protocol.Detector.fit
-
-    def peeks(self, images, **options):
+    def peeks(*given, **options):
         task.test_labels.look()
-        return fit(self, images, **options)
+        return fit(*given, **options)
 
-    monkeypatch.setattr(protocol.Detector, "fit", peeks)
+    monkeypatch.setattr(protocol, "fit", peeks)
     assert measure(CELL, Peeking())["protocol"]["looks_at_test_labels_before_the_scores"] == 1
 
 
@@ -99,15 +98,15 @@ def test_masks_give_figures_for_the_heat_maps(tmp_path):
 
 
 def test_training_sees_the_whole_normal_class_and_no_label(monkeypatch):
-    seen, fit = [], protocol.Detector.fit
+    seen = []
 
-    def watched(self, images, **options):
+    def watched(images, *given, **options):
         seen.append(images)
-        fit(self, images, **options)
-        assert self.card["data"]["trained_on"] == len(images), "some were held out"
-        return self
+        fitted = fit(images, *given, **options)
+        assert fitted.model.card["data"]["trained_on"] == len(images), "some were held out"
+        return fitted
 
-    monkeypatch.setattr(protocol.Detector, "fit", watched)
+    monkeypatch.setattr(protocol, "fit", watched)
     data = digits.load()
     measured = measure(CELL, data)
     assert np.array_equal(seen[0], data.train_images[data.train_labels == 3])

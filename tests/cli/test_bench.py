@@ -37,7 +37,7 @@ def test_a_result_for_each_cell_and_none_the_second_time(bench, tmp_path):
         assert result["metrics"].keys() == {"auroc", "auprc", "fpr95"}
         assert result["metrics"]["auroc"] > 0.95
         assert result["seconds"].keys() == {"fit", "score"}
-        assert (result["settings"], result["budget"]) == ({"k": 5, "batch_size": 256}, 120)
+        assert (result["settings"], result["budget"]) == ({"k": 5}, 120)
         assert (result["health"], result["error"], result["device"]) == ("ok", None, "cpu")
     before = (tmp_path / "r").read_bytes()
     assert bench("--json") == (0, "", f"2 cells, 2 already in {tmp_path / 'r'}\n")

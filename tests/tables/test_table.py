@@ -96,8 +96,8 @@ def test_a_variant_says_what_is_not_the_default():
 
 
 def test_a_setting_that_did_not_exist_yet_is_told():
-    old = replace(measured(), cell=replace(measured().cell, settings={"k": 5}))
-    assert labels(old, measured()) == ["knn", "knn batch_size unset"]
+    old = replace(measured(), cell=replace(measured().cell, settings={}))
+    assert labels(old, measured()) == ["knn", "knn k unset"]
 
 
 def test_the_budget_is_told_where_there_are_several():

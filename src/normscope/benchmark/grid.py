@@ -13,6 +13,9 @@ from normscope.benchmark.claims import Claim, claim
 from normscope.benchmark.results import Result
 from normscope.benchmark.worker import Worker
 from normscope.errors import DatasetError
+from normscope.training.interrupt import Stop
+
+POLL_SECONDS = 0.2
 
 
 class Todo(NamedTuple):
@@ -33,8 +36,11 @@ def missing(cells: Sequence[Cell], out: Path, data: str | None = None) -> Todo:
     return Todo([cell for cell in cells if cell.key() not in finished], out, len(measurements))
 
 
-def run_all(todo: Todo, workers: Sequence[Worker]) -> Generator[Result, None, None]:
-    """Yields each result once it is in the file. Cells that another process has claimed are left to it."""
+def run_all(todo: Todo, workers: Sequence[Worker], stop: Stop | None = None) -> Generator[Result, None, None]:
+    """Yields each result once it is in the file. Cells that another process has claimed are left to it.
+
+    Once `stop` is requested, the cells at work are given up.
+    """
     claimed, idle, busy = claims(todo), deque(workers), dict[Future[Result], tuple[Worker, Claim]]()
     with ThreadPoolExecutor(len(workers)) as pool:  # its threads only wait for the workers' answers
         try:
@@ -45,7 +51,9 @@ def run_all(todo: Todo, workers: Sequence[Worker]) -> Generator[Result, None, No
                     busy[pool.submit(worker.run, cell)] = worker, lock
                 if not busy:
                     return
-                for future in wait(busy, return_when=FIRST_COMPLETED).done:
+                if stop is not None:
+                    stop.raise_if_requested()
+                for future in wait(busy, POLL_SECONDS, FIRST_COMPLETED).done:
                     worker, lock = busy.pop(future)
                     idle.append(worker)
                     yield written(todo.out, future.result(), lock)

@@ -1,12 +1,8 @@
 """`normscope bench`: one class normal, all others anomalies, for every method, class and seed asked for."""
 
-import os
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,12 +12,14 @@ from normscope.cli.output import (
     Debug,
     Json,
     check_writable,
+    import_all,
     one_line_errors,
     plural,
     print_json,
     say,
 )
 from normscope.errors import SettingError
+from normscope.training.interrupt import deferred
 
 if TYPE_CHECKING:
     from normscope.benchmark.results import Result
@@ -53,19 +51,19 @@ def bench(
 
     Commands that write to one file at the same time share its cells.
     """
-    with one_line_errors(debug), ends_when_told():
+    with one_line_errors(debug):
         check_writable(out)
-        with on_signals(os._exit):  # an exception inside an import may be swallowed; nothing has begun yet
-            from normscope.benchmark.cell import Cell
-            from normscope.benchmark.grid import missing, run_all, threads_for
-            from normscope.benchmark.worker import workers
-            from normscope.datasets import classes as classes_of
-            from normscope.methods import settings_of
-            from normscope.settings import parse, to_json
-            from normscope.training.budget import seconds
+        import_all()
+        from normscope.benchmark.cell import Cell
+        from normscope.benchmark.grid import missing, run_all, threads_for
+        from normscope.benchmark.worker import workers
+        from normscope.datasets import classes as classes_of
+        from normscope.methods import settings_of
+        from normscope.settings import parse, to_json
+        from normscope.training.budget import seconds
 
-            normals = chosen(classes, list(classes_of(dataset, data_root)))
-            settings = {method: to_json(parse(settings_of(method), set_)) for method in names(methods)}
+        normals = chosen(classes, list(classes_of(dataset, data_root)))
+        settings = {method: to_json(parse(settings_of(method), set_)) for method in names(methods)}
         cells = [
             Cell(dataset, method, normal, seed, seconds(budget), settings[method], epochs, every, test_images)
             for method in settings
@@ -75,37 +73,13 @@ def bench(
         with workers(jobs, data_root, threads or threads_for(jobs)) as crew:
             todo = missing(cells, out, crew[0].checksum(dataset))
             say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo.cells)} already in {out}")
-            with closing(run_all(todo, crew)) as results:
+            with deferred() as stop, closing(run_all(todo, crew, stop)) as results:
                 errors = [show(result, json) for result in results]
         if len(errors) < len(todo.cells):
             say(f"{plural(len(todo.cells) - len(errors), 'cell')} left to another process that writes to {out}")
         if failed := sum(error is not None for error in errors):
             say(f"{plural(failed, 'cell')} failed; the same command tries again (with fewer --jobs if memory ran out)")
             raise typer.Exit(SOME_UNREADABLE)
-
-
-@contextmanager
-def ends_when_told() -> Iterator[None]:
-    """SIGINT and SIGTERM unwind what is inside and end the process, with exit code 130 and 143."""
-    with on_signals(sys.exit):
-        try:
-            yield
-        except SystemExit as end:
-            os._exit(int(end.code or 0))  # Python's own way out takes a second or more with torch
-
-
-@contextmanager
-def on_signals(leave: Callable[[int], object]) -> Iterator[None]:
-    def end(number: int, frame: FrameType | None) -> None:
-        os.write(2, b"interrupted\n")  # print cannot be used: the signal may have come in the middle of one
-        leave(128 + number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def show(result: "Result", json: bool) -> "JSON":
