@@ -25,9 +25,10 @@ from normscope.errors import (
     TrainingError,
 )
 from normscope.images import store
-from normscope.images.folder import printable
+from normscope.images.notation import printable
+from normscope.images.outcome import Kind
 from normscope.images.store import Store
-from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, common_size, gather, passed_over, split
+from normscope.intake import LARGEST, SMALLEST, Images, check_worth_learning, common_size, gather, split
 from normscope.methods import find, method_names, settings_of
 from normscope.scoring.surprisal import beneath
 from normscope.settings import JSON, build, check_counts, is_whole, to_json
@@ -233,11 +234,11 @@ class Detector:
         together = inference.together(self.fitted())
         for start in range(0, len(paths), together):
             some = [Path(path) for path in paths[start : start + together]]
-            pixels, bad = store.from_paths(some, size)
-            errors = {one.path: one.reason for one in bad}
+            pixels, outcomes = store.from_paths(some, size)
             scores = iter(self.score_store(pixels))
-            for path in some:
-                yield self.row(path, errors[path]) if path in errors else self.row(path, None, float(next(scores)))
+            for one in outcomes:
+                image = one.kind is Kind.IMAGE
+                yield self.row(one.path, None, float(next(scores))) if image else self.row(one.path, one.reason)
 
     def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
         known = self.calibration if score is not None else None
@@ -280,8 +281,8 @@ class Detector:
         return self.calibration
 
     def read(self, images: Images) -> Store:
-        found, unreadable = gather(images, self.fitted().shape[-1])
-        if broken := [one for one in unreadable if not passed_over(one.reason)]:
+        found, left_out = gather(images, self.fitted().shape[-1])
+        if broken := [one for one in left_out if one.kind is Kind.UNREADABLE]:
             raise ImageFolderError(
                 f"{printable(broken[0].path)} cannot be read ({broken[0].reason}); "
                 "score_paths gives such a file a row of its own"

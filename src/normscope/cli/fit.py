@@ -102,7 +102,7 @@ def learn(
 def findings(detector: "Detector", folder: Path) -> dict[str, float | str | list[str]]:
     """What the user should know of a fitted detector; what is doubtful about it is said at once."""
     card, calibration = detector.card, detector.calibration
-    from normscope.images.folder import printable
+    from normscope.images.notation import printable
 
     assert card is not None
     assert calibration is not None

@@ -22,12 +22,15 @@ from normscope.cli.output import (
 from normscope.cli.progress import bars
 from normscope.errors import ImageFolderError
 from normscope.files import write_atomically
+from normscope.images.folder import check_path, obstacle, scan
+from normscope.images.notation import escape, printable
+from normscope.images.outcome import FileOutcome, Kind
 
 if TYPE_CHECKING:
     from normscope.detector import Detector, Row
-    from normscope.intake import Entry
 
 COLUMNS = ("path", "score", "p_value", "anomalous", "error")
+FORMULA = tuple("=+-@\t\r＝＋－＠")  # a spreadsheet takes a cell that begins with one of these for a formula
 
 
 def score(
@@ -57,43 +60,47 @@ def score(
         flagged = sum(bool(row["anomalous"]) for row in rows)
         say(f"{plural(len(rows), 'image')}, {flagged} anomalous, {unreadable} could not be read")
         if csv_file:
-            say(f"wrote {csv_file}")
+            say(f"wrote {printable(csv_file)}")
         if unreadable:
             raise typer.Exit(SOME_UNREADABLE)
 
 
-def look_through(paths: Sequence[Path]) -> "list[Entry]":
+def look_through(paths: Sequence[Path]) -> list[FileOutcome]:
     """Every file to be scored, in order; at least one."""
-    from normscope.intake import entries, passed_over
-
-    if len(paths) > 1 and any(path.exists() for path in paths):
-        found = [entry for path in paths for entry in entries(path)]
-    else:
-        found = entries(paths[0], must_exist=True)
-    taken = [entry for entry in found if not passed_over(entry.reason or "")]
-    if not taken:
+    if all(obstacle(path) for path in paths):
+        check_path(paths[0])
+    found = [one for path in paths for one in scan(path)]
+    wanted = [one for one in found if one.kind is not Kind.IGNORED]
+    if not wanted:
         raise ImageFolderError("no image was found in what was given; `normscope doctor FOLDER` says why")
-    if len(taken) < len(found):
-        say(f"{plural(len(found) - len(taken), 'file')} passed over as no images")
-    return taken
+    if len(wanted) < len(found):
+        say(f"{plural(len(found) - len(wanted), 'file')} ignored as no images")
+    return wanted
 
 
-def score_all(detector: "Detector", wanted: "Sequence[Entry]") -> "list[Row]":
-    scored = detector.rows([entry.path for entry in wanted if entry.reason is None])
+def score_all(detector: "Detector", wanted: Sequence[FileOutcome]) -> "list[Row]":
+    scored = detector.rows([one.path for one in wanted if one.kind is Kind.IMAGE])
     rows: list[Row] = []
     with bars() as show:
-        for entry in wanted:
-            rows.append(next(scored) if entry.reason is None else detector.row(entry.path, entry.reason))
+        for one in wanted:
+            rows.append(next(scored) if one.kind is Kind.IMAGE else detector.row(one.path, one.reason))
             show.images("scoring", len(rows), len(wanted))
     return rows
 
 
 def write_csv(path: Path, rows: "Sequence[Row]") -> None:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS)
+    # All text is quoted, lest a spreadsheet divide it at a separator of its own and find a formula behind that.
+    writer = csv.DictWriter(text, COLUMNS, quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow({**row, "path": no_formula(row["path"]), "error": no_formula(row["error"] or "")})
     write_atomically(path, text.getvalue().encode("utf-8"))
+
+
+def no_formula(text: str) -> str:
+    """The first character escaped if it would make a formula of the cell; `from_printable` reads that back."""
+    return escape(text[0]) + text[1:] if text[:1] in FORMULA else text
 
 
 def print_rows(rows: "Sequence[Row]") -> None:
