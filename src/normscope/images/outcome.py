@@ -1,5 +1,6 @@
 """What became of a file: read as an image, left aside, or not readable, with the reason."""
 
+import errno
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +26,8 @@ class FileOutcome:
 
 def reason_of(error: OSError | ValueError) -> str:
     """Why the system refuses a path, without the path itself."""
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return f"not a possible path ({error})"  # it holds a null character or a lone surrogate
+    if not isinstance(error, OSError):
+        return f"not a possible path ({error})"  # it holds a null character or a lone surrogate
+    if error.errno in (errno.ENXIO, errno.EISDIR):
+        return "not a regular file"  # a socket or a folder
+    return error.strerror or type(error).__name__

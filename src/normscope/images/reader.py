@@ -35,12 +35,12 @@ import numpy as np
 import numpy.typing as npt
 
 # Importing the two plugins registers them; otherwise the first TIFF would make Pillow import every plugin it has.
-from PIL import Image, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin  # noqa: F401
+from PIL import Image, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from normscope.errors import ImageError
 from normscope.images.outcome import reason_of
 
-__all__ = ["FORMATS", "MAX_BYTES", "MAX_PIXELS", "Picture", "decode", "length_of", "resize"]
+__all__ = ["FORMATS", "MAX_BYTES", "MAX_PIXELS", "Picture", "decode", "open_file", "resize"]
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -85,7 +85,8 @@ def decode(
     """
     with _opened(source, max_pixels, formats) as image:
         image.load()
-        vars(image).pop("_decoder", None)  # that of WebP holds two further copies
+        if isinstance(image, WebPImagePlugin.WebPImageFile):
+            del image._decoder  # it holds two further copies
         orientation, format, mode, animated = _orientation(image), image.format or "", image.mode, _animated(image)
         pixels = _rgb(image)
     if orientation in UPRIGHT:
@@ -94,12 +95,21 @@ def decode(
     return Picture(resize(pixels, size) if size else pixels, (height, width), format, mode, animated)
 
 
-def length_of(path: Path) -> int:
-    """The bytes of a file that is worth opening; otherwise an `ImageError`."""
+def open_file(path: Path) -> BinaryIO:
+    """A regular file of allowed length, open for reading; otherwise an `ImageError`."""
     try:
-        return _checked(path.stat())
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
     except (OSError, ValueError) as error:
-        raise error if isinstance(error, ImageError) else ImageError(reason_of(error)) from error
+        raise ImageError(reason_of(error)) from error
+    try:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ImageError("not a regular file")
+        _check_length(status.st_size)
+    except ImageError:
+        file.close()
+        raise
+    return file
 
 
 def resize(pixels: Pixels, size: int) -> Pixels:
@@ -135,9 +145,7 @@ def _opened(source: Path | bytes | BinaryIO, max_pixels: int, formats: tuple[str
 @contextmanager
 def _stream(source: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
     if isinstance(source, Path):
-        length_of(source)
-        with os.fdopen(os.open(source, WITHOUT_WAITING), "rb") as file:
-            _checked(os.fstat(file.fileno()))  # it may have been replaced since
+        with open_file(source) as file:
             yield file
     else:
         data = source if isinstance(source, bytes) else source.read(MAX_BYTES + 1)
@@ -145,14 +153,9 @@ def _stream(source: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
         yield io.BytesIO(data)
 
 
-WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # for the writer of a FIFO
-
-
-def _checked(status: os.stat_result) -> int:
-    if not stat.S_ISREG(status.st_mode):
-        raise ImageError("not a regular file")
-    _check_length(status.st_size)
-    return status.st_size
+def _without_waiting(path: str, flags: int) -> int:
+    """A FIFO would otherwise be opened only when it has a writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check_length(length: int) -> None:
@@ -163,10 +166,11 @@ def _check_length(length: int) -> None:
 
 
 def _header(stream: BinaryIO, formats: tuple[str, ...]) -> Image.Image:
-    prefix = stream.read(4)
-    stream.seek(0)
-    if "TIFF" in formats and prefix in TiffImagePlugin.PREFIXES:
-        return _Tiff(stream)
+    if "TIFF" in formats:
+        prefix = stream.read(4)
+        stream.seek(0)
+        if prefix in TiffImagePlugin.PREFIXES:
+            return _Tiff(stream)
     return Image.open(stream, formats=formats)
 
 
@@ -205,27 +209,26 @@ def _reason(error: Exception, max_pixels: int) -> str:
 def _rgb(image: Image.Image) -> Pixels:
     """[h, w, 3], by the rules at the top of this file; a strip at a time where the image is large."""
     width, height = image.size
-    rows = max(STRIP // width, 1)
-    pixels = np.empty((height, width, 3), np.uint8)
-    for top in range(0, height, rows):
-        bottom = min(top + rows, height)
-        strip = image if rows >= height else image.crop((0, top, width, bottom))
-        pixels[top:bottom] = _converted(strip)
-    if getattr(image, "white_is_zero", False):
-        np.subtract(255, pixels, out=pixels)
-    return pixels
+    if width * height <= STRIP:
+        pixels = _converted(image)
+    else:
+        rows = max(STRIP // width, 1)
+        pixels = np.empty((height, width, 3), np.uint8)
+        for top in range(0, height, rows):
+            pixels[top : top + rows] = _converted(image.crop((0, top, width, min(top + rows, height))))
+    return 255 - pixels if getattr(image, "white_is_zero", False) else pixels
 
 
 def _converted(image: Image.Image) -> Pixels:
-    """[h, w, 3], or [h, w, 1] for grey of more than 8 bits."""
     if image.mode == "F":
         raise ImageError("float pixels have no known range; save the image with 8 or 16 bits per channel")
     if image.mode.startswith("I"):
-        return _eight_bits(np.asarray(image), image.info.get("transparency"))[:, :, None]
+        grey = _eight_bits(np.asarray(image), image.info.get("transparency"))
+        return np.repeat(grey[:, :, None], 3, axis=2)
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))  # a copy, as Pillow's cannot be written to
 
 
 LEVELS = np.rint(np.linspace(0, 255, 65536)).astype(np.uint8)
