@@ -266,6 +266,20 @@ class TestRows:
             assert row["p_value"] == fitted.p_value(image[None])[0]
             assert row["anomalous"] is bool(fitted.predict(image[None])[0])
 
+    def test_a_path_whose_second_read_fails_shifts_no_score(self, fitted, tmp_path, monkeypatch):
+        first, second = write(tmp_path, textures(2, seed=7))
+        decode, read = store._decode, []
+
+        def fails_at_second(path, size):
+            read.append(path)
+            return "gone" if read.count(first) == 2 and path == first else decode(path, size)
+
+        monkeypatch.setattr(store, "_decode", fails_at_second)
+        monkeypatch.setattr(store, "THREADS", 1)
+        rows = fitted.score_paths([first, first, second])
+        assert [row["error"] for row in rows] == [None, "gone", None]
+        assert [rows[0]["score"], rows[2]["score"]] == fitted.score(textures(2, seed=7)).tolist()
+
     def test_no_paths_no_rows(self, fitted):
         assert fitted.score_paths([]) == []
 

@@ -5,16 +5,9 @@ import pytest
 from PIL import Image
 
 from normscope.errors import ImageFolderError
-from normscope.intake import (
-    check_worth_learning,
-    chosen_size,
-    common_size,
-    entries,
-    expand,
-    gather,
-    passed_over,
-    split,
-)
+from normscope.images import store as stores
+from normscope.images.outcome import Kind
+from normscope.intake import check_worth_learning, common_size, expand, gather, split, typical_size
 
 RNG = np.random.default_rng(0)
 
@@ -33,12 +26,52 @@ def write(folder: Path, names: list[str], side: int = 32) -> list[Path]:
 
 @pytest.mark.parametrize(("side", "size"), [(8, 28), (28, 28), (50, 50), (64, 64), (300, 64)])
 def test_auto_is_the_typical_side_within_bounds(side, size):
-    assert chosen_size(noise(3, side, side + 5), "auto", 64) == size
+    assert gather(noise(3, side, side + 5), "auto", largest_auto=64)[0].size == size
+
+
+def test_the_typical_size_is_the_median_of_the_shorter_sides():
+    assert typical_size([(99, 30), (40, 99, 3), (100, 200)], 64) == 40
+    assert typical_size([(40, 99), (51, 60)], 64) == 45
+    assert typical_size([], 64) == 64
 
 
 def test_a_given_size_is_taken():
-    assert chosen_size(noise(3, 8, 8), 100, 64) == 100
     assert gather(noise(3, 8, 8), 100)[0].size == 100
+
+
+def of_sides(folder: Path, sides: list[int]) -> Path:
+    for index, side in enumerate(sides):
+        write(folder, [f"m{index:02}.png"], side)
+    return folder
+
+
+def test_auto_is_chosen_from_what_can_be_read_alone(tmp_path):
+    """Files with a sound header and nothing behind it, of every name and number."""
+    folder = of_sides(tmp_path, [30, 30, 40, 40, 50])
+    (header,) = write(tmp_path / "elsewhere", ["large.png"], 200)
+    cut = header.read_bytes()[:100]
+    whole, _ = gather(sorted(folder.glob("*.png")), "auto")
+    assert whole.size == 40
+    names = ["a", "b", "c", "d", "m00a", "m01a", "m02a", "m03a", "x", "y", "z"]
+    for count in range(1, len(names) + 1):
+        (folder / f"{names[count - 1]}.png").write_bytes(cut)
+        found, left_out = gather(sorted(folder.glob("*.png")), "auto")
+        assert found.sha256 == whole.sha256
+        assert len(left_out) == count
+
+
+@pytest.mark.parametrize(("sides", "reads"), [([40] * 20, 1), ([90, 300] * 10, 1), ([30] * 9 + [40] * 11, 2)])
+def test_files_are_read_again_only_if_the_size_was_not_what_a_few_of_them_have(tmp_path, monkeypatch, sides, reads):
+    read = []
+    from_paths = stores.from_paths
+    monkeypatch.setattr(
+        stores,
+        "from_paths",
+        lambda paths, size, **options: read.append(len(paths)) or from_paths(paths, size, **options),
+    )
+    found, _ = gather(of_sides(tmp_path / "a", sides), "auto", largest_auto=64)
+    assert found.size == min(sorted(sides)[10], 64)
+    assert read == [3] + [20] * reads
 
 
 def test_folder_list_and_file_are_the_same_images(tmp_path):
@@ -57,40 +90,30 @@ def test_several_folders_are_one_after_the_other(tmp_path):
     assert found.paths == (*second, *first)
 
 
-def test_what_is_left_out_has_its_reason(tmp_path):
+def test_what_is_left_out_has_its_kind_in_order(tmp_path):
     write(tmp_path, ["good.png"])
     (tmp_path / "bad.png").write_bytes(b"no image")
     (tmp_path / "empty.png").touch()
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / ".hidden.png").write_text("hello")
+    (tmp_path / "again").symlink_to(tmp_path)
     found, left_out = gather(tmp_path, "auto")
     assert len(found) == 1
-    reasons = {one.path.name: one.reason for one in left_out}
-    assert reasons.keys() == {"bad.png", "empty.png", "notes.txt", ".hidden.png"}
-    broken = {name for name, reason in reasons.items() if not passed_over(reason)}
-    assert broken == {"bad.png", "empty.png"}
-
-
-def test_entries_are_in_order_whether_readable_or_not(tmp_path):
-    write(tmp_path, ["c.png", "a.png"])
-    (tmp_path / "b.png").touch()
-    (tmp_path / "again").symlink_to(tmp_path)
-    found = entries(tmp_path)
-    assert [(one.path.name, one.reason is None) for one in found] == [
-        ("a.png", True),
-        ("again", False),
-        ("b.png", False),
-        ("c.png", True),
+    assert [(one.path.name, one.kind) for one in left_out] == [
+        (".hidden.png", Kind.IGNORED),
+        ("again", Kind.IGNORED),
+        ("bad.png", Kind.UNREADABLE),
+        ("empty.png", Kind.UNREADABLE),
+        ("notes.txt", Kind.IGNORED),
     ]
-    assert passed_over(found[1].reason)
-    assert expand([tmp_path])[0] == [tmp_path / "a.png", tmp_path / "c.png"]
+    assert all(one.reason for one in left_out)
 
 
-def test_a_path_that_is_not_there(tmp_path):
-    missing = tmp_path / "nothing"
-    assert entries(missing) == [(missing, "does not exist")]
-    for ask in (lambda: entries(missing, must_exist=True), lambda: gather([missing], 28), lambda: expand([missing])):
-        with pytest.raises(ImageFolderError, match="nothing does not exist"):
+@pytest.mark.parametrize("name", ["nothing", "x" * 300, "a\0b"], ids=["missing", "too long", "null"])
+def test_a_path_at_which_nothing_can_be_found(tmp_path, name):
+    (good,) = write(tmp_path, ["good.png"])
+    for ask in (lambda: expand([tmp_path / name]), lambda: gather([good, tmp_path / name], 28)):
+        with pytest.raises(ImageFolderError, match="; check the "):
             ask()
 
 

@@ -14,7 +14,8 @@ from normscope.calibration import Calibration, held_out
 from normscope.card import data_of, make_card, training_of
 from normscope.errors import CollapseError, SettingError, TrainingError
 from normscope.forecast import seconds_after_training
-from normscope.images.store import Store, Unreadable
+from normscope.images.outcome import FileOutcome
+from normscope.images.store import Store
 from normscope.intake import Images, check_worth_learning, gather
 from normscope.methods import find, method_names
 from normscope.model import Model
@@ -37,7 +38,7 @@ class Fitted(NamedTuple):
 
     model: Model
     outliers: list[Outlier]
-    left_out: list[Unreadable]
+    left_out: list[FileOutcome]
     seconds: float
 
 

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeGuard, cast
+from typing import Literal, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from normscope.errors import ImageFolderError
 from normscope.images import store
-from normscope.images.folder import printable, scan
-from normscope.images.store import Store, Unreadable
+from normscope.images.folder import check_path, scan
+from normscope.images.notation import printable
+from normscope.images.outcome import FileOutcome, Kind
+from normscope.images.store import Store
 
 Pixels = npt.NDArray[np.uint8]
 Images = str | Path | Sequence[str | Path] | Pixels | Sequence[Pixels]
@@ -20,42 +22,16 @@ LEAST_IMAGES = 8
 SMALLEST, LARGEST = 28, 256
 
 
-class Entry(NamedTuple):
-    """A file that was given or found in a folder, and why it cannot be read, as far as that is known."""
-
-    path: Path
-    reason: str | None = None
-
-
-def entries(path: Path, *, must_exist: bool = False) -> list[Entry]:
-    """A file as it is, or everything in a folder and below it, sorted."""
-    if path.is_dir() or (must_exist and not path.exists()):
-        found = scan(path)
-        return sorted([Entry(image) for image in found.images] + [Entry(one.path, one.reason) for one in found.skipped])
-    return [Entry(path, None if path.exists() else "does not exist")]
-
-
-def expand(paths: Sequence[Path]) -> tuple[list[Path], list[Unreadable]]:
-    """The files to read, and what is in the folders besides; a path that does not exist raises."""
-    found = [entry for path in paths for entry in entries(path, must_exist=True)]
-    files = [entry.path for entry in found if entry.reason is None]
-    return files, [Unreadable(entry.path, entry.reason) for entry in found if entry.reason is not None]
-
-
-def passed_over(reason: str) -> bool:
-    """Whether a file was left out as nothing that anybody expects to be scored, and not because it is broken."""
-    return reason == "hidden" or reason.startswith(("not an image", "link to a folder"))
-
-
 def gather(
     images: Images,
     size: int | Literal["auto"],
     watch: Callable[[int, int], None] | None = None,
     largest_auto: int = LARGEST,
-) -> tuple[Store, list[Unreadable]]:
+) -> tuple[Store, list[FileOutcome]]:
     """The images at one size, and the files among them that were not or could not be read.
 
-    `auto` is the typical shorter side, but at least 28 pixels and at most `largest_auto`.
+    `auto` is the median of the shorter sides of the images that can be read, but at least 28 pixels and at most
+    `largest_auto`.
     """
     given = as_sequence(images)
     if len(given) == 0:
@@ -63,25 +39,65 @@ def gather(
     if not is_paths(given):
         arrays = cast("Pixels | Sequence[Pixels]", given)
         check_arrays(arrays)
-        return store.from_arrays(arrays, chosen_size(arrays, size, largest_auto)), []
-    paths, skipped = expand([Path(path) for path in given])
-    if not paths:
-        raise ImageFolderError(no_readable(given))
-    pixels, unreadable = store.from_paths(paths, chosen_size(paths, size, largest_auto), progress=watch)
+        side = typical_size([image.shape for image in arrays], largest_auto) if size == "auto" else size
+        return store.from_arrays(arrays, side), []
+    found = expand([Path(path) for path in given])
+    paths = [one.path for one in found if one.kind is Kind.IMAGE]
+    if size == "auto":
+        pixels, outcomes = read_at_typical_size(paths, largest_auto, watch)
+    else:
+        pixels, outcomes = store.from_paths(paths, size, progress=watch)
     if len(pixels) == 0:
-        raise ImageFolderError(no_readable(given, unreadable))
-    return pixels, skipped + unreadable
+        raise ImageFolderError(no_readable(given, outcomes))
+    decoded = iter(outcomes)
+    became = [next(decoded) if one.kind is Kind.IMAGE else one for one in found]
+    return pixels, [one for one in became if one.kind is not Kind.IMAGE]
 
 
 def read(images: Images, size: int) -> Store:
     """The images at one size; a file among them that cannot be read raises."""
-    pixels, skipped = gather(images, size)
-    if broken := [one for one in skipped if not passed_over(one.reason)]:
+    pixels, left_out = gather(images, size)
+    if broken := [one for one in left_out if one.kind is Kind.UNREADABLE]:
         raise ImageFolderError(
             f"{printable(broken[0].path)} cannot be read ({broken[0].reason}); "
             "score_paths gives such a file a row of its own"
         )
     return pixels
+
+
+def expand(paths: Sequence[Path]) -> list[FileOutcome]:
+    """The files given and those in the folders given; a path at which nothing can be found raises."""
+    for path in paths:
+        check_path(path)
+    return [one for path in paths for one in scan(path)]
+
+
+def read_at_typical_size(
+    paths: Sequence[Path], largest: int, watch: Callable[[int, int], None] | None
+) -> tuple[Store, list[FileOutcome]]:
+    """As `store.from_paths`, at the typical size of all images that can be read.
+
+    It is known only when all have been read. So it is guessed from a few, and in the rare case that the guess was wrong
+    all are read again: most folders hold images of one size, or of sizes above the largest.
+    """
+    guess = typical_size(shapes(store.from_paths(spread(paths), SMALLEST)[1]), largest)
+    pixels, outcomes = store.from_paths(paths, guess, progress=watch)
+    size = typical_size(shapes(outcomes), largest)
+    return (pixels, outcomes) if size == guess else store.from_paths(paths, size, progress=watch)
+
+
+def spread(paths: Sequence[Path], n: int = 3) -> Sequence[Path]:
+    return paths if len(paths) <= n else [paths[len(paths) * index // n] for index in range(n)]
+
+
+def shapes(outcomes: Sequence[FileOutcome]) -> list[tuple[int, int]]:
+    return [one.shape for one in outcomes if one.shape is not None]
+
+
+def typical_size(shapes: Sequence[tuple[int, ...]], largest: int) -> int:
+    """The median of the shorter sides of images [h, w] or [h, w, c], within bounds; the largest if there is none."""
+    sides = [min(shape[:2]) for shape in shapes]
+    return min(max(int(np.median(sides)), SMALLEST), largest) if sides else largest
 
 
 def as_sequence(images: Images) -> "Sequence[str | Path] | Pixels | Sequence[Pixels]":
@@ -114,10 +130,6 @@ def common_size(images: Images) -> tuple[int, int] | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def chosen_size(images: Sequence[Path] | Sequence[Pixels] | Pixels, size: int | Literal["auto"], most: int) -> int:
-    return min(max(store.typical_size(images), SMALLEST), most) if size == "auto" else size
-
-
 def check_worth_learning(normal: Store) -> None:
     if len(normal) < LEAST_IMAGES:
         count = f"{len(normal)} readable image{' is' if len(normal) == 1 else 's are'}"
@@ -135,8 +147,8 @@ def check_worth_learning(normal: Store) -> None:
     )
 
 
-def no_readable(images: Sequence[str | Path], unreadable: Sequence[Unreadable] = ()) -> str:
+def no_readable(images: Sequence[str | Path], outcomes: Sequence[FileOutcome]) -> str:
     where = printable(Path(images[0])) if len(images) == 1 else f"what was given ({len(images)} paths)"
     if len(images) == 1 and not Path(images[0]).is_dir():
-        return f"{where} cannot be read ({unreadable[0].reason}); give an image or a folder of them"
+        return f"{where} cannot be read ({outcomes[0].reason}); give an image or a folder of them"
     return f"{where} has no readable image; `normscope doctor FOLDER` lists why each file was skipped"

@@ -17,7 +17,8 @@ from normscope.calibration import Calibration
 from normscope.card import Card
 from normscope.errors import ModelFileError, SettingError
 from normscope.images import store
-from normscope.images.folder import printable
+from normscope.images.notation import printable
+from normscope.images.outcome import Kind
 from normscope.images.store import Store
 from normscope.methods import find
 from normscope.options import Options, options_of
@@ -80,11 +81,11 @@ class Model:
         together = inference.batch_size(self.method)
         for start in range(0, len(paths), together):
             some = [Path(path) for path in paths[start : start + together]]
-            pixels, bad = store.from_paths(some, self.size)
-            errors = {one.path: one.reason for one in bad}
+            pixels, outcomes = store.from_paths(some, self.size)
             scores = iter(self.scores(pixels))
-            for path in some:
-                yield self.row(path, errors[path]) if path in errors else self.row(path, None, float(next(scores)))
+            for one in outcomes:
+                readable = one.kind is Kind.IMAGE
+                yield self.row(one.path, None, float(next(scores))) if readable else self.row(one.path, one.reason)
 
     def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
         known = self.calibration if score is not None else None

@@ -8,14 +8,26 @@ def test_json_says_all(run, images, tmp_path):
     (folder / "notes.txt").touch()
     code, out, err = run("doctor", folder, "--json")
     report = json.loads(out)
-    assert (code, err) == (0, "")
+    assert (code, err) == (3, "")
     assert report["readable"] == 13
     assert [one["path"] for one in report["unreadable"]] == [str(folder / "broken.png")]
     assert [one["path"] for one in report["skipped"]] == [str(folder / "notes.txt")]
     assert report["duplicates"] == [[str(folder / "000.png"), str(folder / "copy.png")]]
     assert report["sizes"] == {"28 x 28": 13}
     assert report["modes"] == {"L": 13}
-    assert report["strangers"] == []
+    assert report["outliers"] == []
+
+
+def test_exit_code_3_is_for_what_cannot_be_read_alone(run, images, tmp_path):
+    folder = images(tmp_path / "some", 2)
+    (folder / "notes.txt").touch()
+    (folder / ".hidden.png").touch()
+    (folder / "again").symlink_to(folder)
+    assert run("doctor", folder).code == 0
+    (folder / "empty.png").touch()
+    code, out, _ = run("doctor", folder)
+    assert code == 3
+    assert f"cannot be read: 1\n  {folder}/empty.png: empty file (0 bytes)\n" in out
 
 
 def test_people_read_the_same(run, images, tmp_path):
@@ -25,7 +37,7 @@ def test_people_read_the_same(run, images, tmp_path):
         (folder / f"broken{number:02}.png").write_bytes(b"no image")
     code, out, err = run("doctor", folder)
     lines = out.splitlines()
-    assert (code, err) == (0, "")
+    assert (code, err) == (3, "")
     assert lines[0] == "5 readable images, 2 grey and 3 in colour"
     assert lines[1] == "sizes: 20 x 30 (3), 28 x 28 (2)"
     assert "cannot be read: 12" in lines

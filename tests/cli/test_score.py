@@ -2,11 +2,14 @@ import csv
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from normscope import load
+from normscope.cli.score import no_formula, write_csv
+from normscope.images.notation import from_printable
 
 KEYS = ["path", "score", "p_value", "anomalous", "error"]
 
@@ -40,7 +43,7 @@ def test_an_unreadable_file_is_a_row_and_exit_3(run, model, mixed):
     assert [row["path"].rsplit("/")[-1] for row in rows] == ["000.png", "001.png", "001b.png", "002.png"]
     assert [row["error"] is None for row in rows] == [True, True, False, True]
     assert rows[2] | {"error": "", "path": ""} == dict.fromkeys(KEYS) | {"error": "", "path": ""}
-    assert err.splitlines()[0] == "2 files passed over as no images"
+    assert err.splitlines()[0] == "2 files ignored as no images"
     assert err.splitlines()[1].endswith("1 could not be read")
 
 
@@ -82,8 +85,60 @@ def test_csv_has_all_rows_and_any_name(run, model, images, tmp_path):
     assert list(rows[0]) == KEYS
     names = [row["path"].removeprefix(f"{folder}/") for row in rows]
     assert names == ["bad, really.png", "two\\nlines.png", "\\udcff.png"]
+    assert [from_printable(row["path"]) for row in rows] == sorted(folder.iterdir())
     assert rows[0]["score"] == ""
     assert float(rows[1]["score"]) == json.loads(run("score", model, folder, "--json").out)[1]["score"]
+
+
+def test_json_tells_paths_that_look_alike_apart(run, model, images, tmp_path):
+    names = ["a\nb.png", "a\\nb.png", "a\u00a0b.png", "a b.png", os.fsdecode(b"\xff.png"), "\\udcff.png"]
+    folder = images(tmp_path / "some", len(names))
+    for number, name in enumerate(names):
+        (folder / f"{number:03}.png").rename(folder / name)
+    paths = [row["path"] for row in json.loads(run("score", model, folder, "--json").out)]
+    assert len(set(paths)) == len(names)
+    assert [from_printable(path) for path in paths] == sorted(folder.iterdir())
+    assert f"{folder}/a\u00a0b.png" in paths
+
+
+def test_no_cell_of_a_csv_is_a_formula(run, model, images, tmp_path, monkeypatch):
+    names = [
+        "=1+1.png",
+        "+1.png",
+        "-1.png",
+        "@x.png",
+        "\t=1.png",
+        "\r=1.png",
+        "＝1.png",
+        "'=1.png",
+        "a;=1.png",
+        "\\x3d",
+    ]
+    monkeypatch.chdir(images(tmp_path / "some", len(names)))
+    for number, name in enumerate(names):
+        Path(f"{number:03}.png").rename(name)
+    assert run("score", model, *("./" + name for name in names), "--csv", tmp_path / "rows.csv").code == 0
+    text = (tmp_path / "rows.csv").read_text(encoding="utf-8")
+    rows = list(csv.reader(text.splitlines()))[1:]
+    assert [from_printable(row[0]) for row in rows] == [Path(name) for name in names]
+    assert not [cell for row in rows for cell in row if cell.startswith(tuple("=+-@\t\r＝＋－＠"))]
+    assert '"a;=1.png"' in text  # a spreadsheet that divides at semicolons leaves it whole
+
+
+def test_a_negative_score_stays_a_number(tmp_path):
+    row = {"path": "-1.png", "score": -1.4, "p_value": 0.5, "anomalous": False, "error": None}
+    write_csv(tmp_path / "rows.csv", [row])
+    assert (tmp_path / "rows.csv").read_text().splitlines()[1] == r'"\x2d1.png",-1.4,0.5,False,""'
+    assert no_formula("") == ""
+
+
+def test_one_impossible_argument_loses_no_other_row(run, model, good):
+    code, out, _ = run("score", model, good / "000.png", "x" * 5000, good / "001.png", "x" * 300 + ".png", "--json")
+    rows = json.loads(out)
+    assert code == 3
+    assert [row["score"] is None for row in rows] == [False, True, False, True]
+    assert "File name too long" in rows[1]["error"]
+    assert rows[1]["path"] == "x" * 5000
 
 
 def test_csv_and_json_together(run, model, good, tmp_path):
@@ -113,6 +168,7 @@ def test_a_link_to_a_folder_seen_already_is_no_error(run, model, images, tmp_pat
 
 def test_nothing_to_score(refused, model, tmp_path):
     assert "nothing does not exist" in refused("score", model, tmp_path / "nothing")
+    assert "File name too long" in refused("score", model, "x" * 300)
     assert "does not exist" in refused("score", model, tmp_path / "nothing", tmp_path / "neither")
     assert "no image was found" in refused("score", model, tmp_path)
     (tmp_path / "notes.txt").touch()

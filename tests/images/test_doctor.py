@@ -1,15 +1,12 @@
-import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from normscope.images.doctor import examine
-from normscope.images.folder import printable
-from normscope.images.strangers import strangeness
+from normscope.images.doctor import examine, to_json
+from normscope.images.outliers import THRESHOLD, outlier_scores
 
 
 def picture(path, seed=0, size=(12, 8)):
@@ -34,11 +31,13 @@ def test_report_counts_everything(tmp_path):
     frames = [Image.new("RGB", (6, 6), name) for name in ("red", "blue")]
     frames[0].save(tmp_path / "film.gif", save_all=True, append_images=frames[1:])
 
+    (tmp_path / "empty.png").touch()
+
     report = examine(tmp_path)
-    here = printable(tmp_path)
+    here = str(tmp_path)
     assert report.readable == 8
-    assert [one.path for one in report.unreadable] == [f"{here}/cut.png", f"{here}/text.jpg"]
-    assert [one.path for one in report.skipped] == [f"{here}/notes.txt"]
+    assert [one.path.name for one in report.unreadable] == ["cut.png", "empty.png", "text.jpg"]
+    assert [one.path.name for one in report.skipped] == ["notes.txt"]
     assert report.sizes == {"12 x 8": 3, "64 x 64": 2, "5 x 9": 1, "6 x 6": 1, "4 x 4": 1}
     assert report.formats == {"PNG": 6, "BMP": 1, "GIF": 1}
     assert report.modes == {"RGB": 4, "I;16": 2, "P": 1, "L": 1}
@@ -47,13 +46,16 @@ def test_report_counts_everything(tmp_path):
     assert report.dim == (f"{here}/twelve bits.png",)
     assert report.animated == (f"{here}/film.gif",)
     assert report.duplicates == ((f"{here}/a.png", f"{here}/copy.png", f"{here}/same pixels.bmp"),)
-    assert report.strangers == ()
-    assert json.loads(json.dumps(dataclasses.asdict(report)))["readable"] == 8
+    assert report.outliers == ()
+    told = json.loads(json.dumps(to_json(report)))
+    assert told["readable"] == 8
+    assert told["skipped"] == [{"path": f"{here}/notes.txt", "reason": "not an image by its name (.txt)"}]
+    assert told["unreadable"][1] == {"path": f"{here}/empty.png", "reason": "empty file (0 bytes)"}
 
 
 def test_report_of_an_empty_folder(tmp_path):
     report = examine(tmp_path)
-    assert (report.readable, report.grey, report.colour, report.sizes, report.strangers) == (0, 0, 0, {}, ())
+    assert (report.readable, report.grey, report.colour, report.sizes, report.outliers) == (0, 0, 0, {}, ())
 
 
 def test_report_tells_its_progress(tmp_path):
@@ -69,38 +71,38 @@ def zeros():
     return digits.images[digits.target == 0], digits.images[digits.target == 4]
 
 
-def test_planted_stranger_is_found(tmp_path):
+def test_planted_outlier_is_found(tmp_path):
     normal, other = zeros()
     for index, image in enumerate([*normal[:60], other[0]]):
         Image.fromarray((image * 15.9).astype(np.uint8)).save(tmp_path / f"{index:02}.png")
-    assert [Path(one.path).name for one in examine(tmp_path).strangers] == ["60.png"]
+    assert [Path(one.path).name for one in examine(tmp_path).outliers] == ["60.png"]
 
 
-def test_strangers_are_worst_first(tmp_path):
+def test_outliers_are_worst_first(tmp_path):
     normal, other = zeros()
     noise = np.random.default_rng(0).integers(0, 17, (8, 8))
     for index, image in enumerate([*normal[:60], other[0], 16 - normal[61], noise]):
         Image.fromarray((image * 15.9).astype(np.uint8)).save(tmp_path / f"{index:02}.png")
-    strangers = examine(tmp_path).strangers
-    assert {Path(one.path).name for one in strangers} == {"60.png", "61.png", "62.png"}
-    assert [one.score for one in strangers] == sorted((one.score for one in strangers), reverse=True)
+    outliers = examine(tmp_path).outliers
+    assert {Path(one.path).name for one in outliers} == {"60.png", "61.png", "62.png"}
+    assert [one.score for one in outliers] == sorted((one.score for one in outliers), reverse=True)
 
 
-@pytest.mark.parametrize("digit", range(10))
-def test_clean_digits_hold_hardly_a_stranger(digit):
+def test_clean_digits_have_hardly_an_outlier():
     digits = load_digits()
-    thumbnails = np.repeat((digits.images[digits.target == digit] * 15.9).astype(np.uint8)[..., None], 3, axis=3)
-    assert (strangeness(thumbnails) > 5).mean() < 0.02
+    for digit in range(10):
+        thumbnails = np.repeat((digits.images[digits.target == digit] * 15.9).astype(np.uint8)[..., None], 3, axis=3)
+        assert (outlier_scores(thumbnails) > THRESHOLD).mean() < 0.02
 
 
-def test_few_or_equal_images_have_no_strangers():
+def test_few_or_equal_images_have_no_outliers():
     odd = np.zeros((9, 16, 16, 3), np.uint8)
     odd[0] = 255
-    assert (strangeness(odd) == 0).all()
-    assert (strangeness(np.zeros((50, 16, 16, 3), np.uint8)) == 0).all()
+    assert (outlier_scores(odd) == 0).all()
+    assert (outlier_scores(np.zeros((50, 16, 16, 3), np.uint8)) == 0).all()
 
 
-def test_stranger_is_found_when_references_are_a_sample():
+def test_outlier_is_found_when_references_are_a_sample():
     thumbnails = np.random.default_rng(0).integers(90, 110, (3000, 4, 4, 3), dtype=np.uint8)
     thumbnails[1234] += 60
-    assert np.argmax(strangeness(thumbnails)) == 1234
+    assert np.argmax(outlier_scores(thumbnails)) == 1234

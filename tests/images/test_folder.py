@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from normscope.errors import ImageFolderError
-from normscope.images.folder import SUFFIXES, printable, scan
-from normscope.images.reader import decode
+from normscope.images.folder import SUFFIXES, check_folder, check_path, scan
+from normscope.images.outcome import FileOutcome, Kind
 
 
 def picture(path, seed=0, size=(12, 8)):
@@ -21,40 +21,47 @@ def picture(path, seed=0, size=(12, 8)):
     return path
 
 
-def reasons(found):
-    return {one.path.name: one.reason for one in found.skipped}
+def images(found):
+    return [one.path for one in found if one.kind is Kind.IMAGE]
+
+
+def left_out(found):
+    return {one.path.name: (one.kind, one.reason) for one in found if one.kind is not Kind.IMAGE}
 
 
 def test_images_are_found_at_every_depth_in_order(tmp_path):
     paths = [picture(tmp_path / name) for name in ("b.png", "a/z.png", "a/b/c.png", "a.png", "c/d/e/f/g.png")]
-    assert scan(tmp_path).images == tuple(sorted(paths))
-    assert scan(tmp_path) == scan(tmp_path)
+    assert scan(tmp_path) == [FileOutcome(path) for path in sorted(paths)]
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_suffixes_in_any_case(tmp_path, suffix):
-    for name in (f"a{suffix}", f"b{suffix.upper()}", f"c{suffix.title()}"):
-        picture(tmp_path / name)
-    assert len(scan(tmp_path).images) == 3
+def test_suffixes_in_any_case(tmp_path):
+    for suffix in SUFFIXES:
+        for name in (f"a{suffix}", f"b{suffix.upper()}", f"c{suffix.title()}"):
+            picture(tmp_path / name)
+    assert len(images(scan(tmp_path))) == 3 * len(SUFFIXES)
 
 
-def test_what_is_skipped_has_a_reason(tmp_path):
+def test_what_is_no_image_has_its_kind_and_a_reason(tmp_path):
     for name in (".DS_Store", "._x.png", ".hidden/inside.png", "notes.txt", "no_suffix", "x.png.zip", "odd.\x1b[1m"):
         picture(tmp_path / name)
     (tmp_path / "empty.png").touch()
+    (tmp_path / "empty.txt").touch()
     os.mkfifo(tmp_path / "fifo.png")
+    os.mkfifo(tmp_path / "fifo")
     found = scan(tmp_path)
-    assert found.images == ()
-    assert reasons(found) == {
-        ".DS_Store": "hidden",
-        "._x.png": "hidden",
-        ".hidden": "hidden",
-        "notes.txt": "not an image by its name (.txt)",
-        "no_suffix": "not an image by its name (no suffix)",
-        "x.png.zip": "not an image by its name (.zip)",
-        "odd.\x1b[1m": "not an image by its name (.\\x1b[1m)",
-        "empty.png": "empty file (0 bytes)",
-        "fifo.png": "not a regular file",
+    assert images(found) == []
+    assert left_out(found) == {
+        ".DS_Store": (Kind.IGNORED, "hidden"),
+        "._x.png": (Kind.IGNORED, "hidden"),
+        ".hidden": (Kind.IGNORED, "hidden"),
+        "notes.txt": (Kind.IGNORED, "not an image by its name (.txt)"),
+        "empty.txt": (Kind.IGNORED, "not an image by its name (.txt)"),
+        "no_suffix": (Kind.IGNORED, "not an image by its name (no suffix)"),
+        "fifo": (Kind.IGNORED, "not an image by its name (no suffix)"),
+        "x.png.zip": (Kind.IGNORED, "not an image by its name (.zip)"),
+        "odd.\x1b[1m": (Kind.IGNORED, "not an image by its name (.\\x1b[1m)"),
+        "empty.png": (Kind.UNREADABLE, "empty file (0 bytes)"),
+        "fifo.png": (Kind.UNREADABLE, "not a regular file"),
     }
 
 
@@ -70,13 +77,14 @@ def test_links_are_followed_and_loops_end(tmp_path):
     (folder / "real" / "up").symlink_to(folder)
     (tmp_path / "out" / "elsewhere again").symlink_to(outside.parent)
     found = scan(folder)
-    assert found.images == (folder / "elsewhere" / "b.png", folder / "link.png", image)
-    assert reasons(found) == {
-        "broken.png": "broken link",
-        "self.png": "link to itself",
-        "a_link": "link to a folder that was already looked through",
-        "elsewhere again": "link to a folder that was already looked through",
-        "up": "link to a folder that was already looked through",
+    assert images(found) == [folder / "elsewhere" / "b.png", folder / "link.png", image]
+    seen = (Kind.IGNORED, "link to a folder that was already looked through")
+    assert left_out(found) == {
+        "broken.png": (Kind.UNREADABLE, "broken link"),
+        "self.png": (Kind.UNREADABLE, "link to itself"),
+        "a_link": seen,
+        "elsewhere again": seen,
+        "up": seen,
     }
 
 
@@ -100,7 +108,7 @@ def test_every_entry_is_accounted_for(tmp_path):
     found = scan(tmp_path)
     entries = [Path(top) / name for top, folders, files in os.walk(tmp_path) for name in folders + files]
     expected = [entry for entry in entries if entry.is_symlink() or not entry.is_dir()]
-    assert Counter([*found.images, *(one.path for one in found.skipped)]) == Counter(expected)
+    assert Counter(one.path for one in found) == Counter(expected)
 
 
 def test_odd_names(tmp_path):
@@ -108,28 +116,40 @@ def test_odd_names(tmp_path):
     paths = [picture(tmp_path / name) for name in names]
     with contextlib.suppress(OSError):  # not every file system takes such a name
         paths.append(picture(tmp_path / os.fsdecode(b"caf\xe9.png")))
-    found = scan(tmp_path)
-    assert set(found.images) == set(paths)
-    for path in found.images:
-        decode(path)
-        assert printable(path).encode("utf-8").decode("utf-8").isprintable()
+    assert images(scan(tmp_path)) == sorted(paths)
 
 
-def test_printable_escapes_only_what_must_be():
-    assert printable(Path("a b/ü.png")) == "a b/ü.png"
-    assert printable("a\nb\x1b") == "a\\nb\\x1b"
-    assert printable(os.fsdecode(b"\xff")) == "\\udcff"
+def test_a_file_is_taken_as_it_is(tmp_path):
+    for name in ("notes.txt", ".hidden", "empty.png"):
+        (tmp_path / name).touch()
+        assert scan(tmp_path / name) == [FileOutcome(tmp_path / name)]
 
 
-def test_no_folder_says_what_to_do(tmp_path):
-    with pytest.raises(ImageFolderError, match="missing does not exist; check"):
-        scan(tmp_path / "missing")
+IMPOSSIBLE = [
+    ("missing", "does not exist"),
+    ("x" * 300, "cannot be read (File name too long)"),
+    ("x/" * 3000, "cannot be read (File name too long)"),
+    ("a\0b", "cannot be read (not a possible path (embedded null byte))"),
+    ("\ud800", "cannot be read (not a possible path ('utf-8' codec"),
+    ("file.png/below", "cannot be read (Not a directory)"),
+]
+
+
+@pytest.mark.parametrize(("name", "reason"), IMPOSSIBLE, ids=range(len(IMPOSSIBLE)))
+def test_an_impossible_path_is_an_outcome_or_says_what_to_do(tmp_path, name, reason):
+    picture(tmp_path / "file.png")
+    (found,) = scan(tmp_path / name)
+    assert (found.path, found.kind) == (tmp_path / name, Kind.UNREADABLE)
+    assert found.reason.startswith(reason)
+    for check in (check_path, check_folder):
+        with pytest.raises(ImageFolderError, match="; check the "):
+            check(tmp_path / name)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    check_path(picture(tmp_path / "a.png"))
     with pytest.raises(ImageFolderError, match=r"a\.png is a file, not a folder; give"):
-        scan(picture(tmp_path / "a.png"))
-    with pytest.raises(ImageFolderError, match="cannot be read"):
-        scan(tmp_path / ("x" * 300))
-    with pytest.raises(ImageFolderError, match="not a possible folder name"):
-        scan(Path("a\0b"))
+        check_folder(tmp_path / "a.png")
 
 
 def refuse(path, *arguments, **options):
@@ -138,8 +158,9 @@ def refuse(path, *arguments, **options):
 
 def test_folder_that_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", refuse)  # root may read a folder of mode 0
+    assert scan(tmp_path) == [FileOutcome(tmp_path, Kind.UNREADABLE, "cannot be read (Permission denied)")]
     with pytest.raises(ImageFolderError, match=r"cannot be read \(Permission denied\); check"):
-        scan(tmp_path)
+        check_folder(tmp_path)
 
 
 def test_folder_below_that_may_not_be_read(tmp_path, monkeypatch):
@@ -148,12 +169,12 @@ def test_folder_below_that_may_not_be_read(tmp_path, monkeypatch):
     iterdir = Path.iterdir
     monkeypatch.setattr(Path, "iterdir", lambda path: refuse(path) if path.name == "locked" else iterdir(path))
     found = scan(tmp_path)
-    assert found.images == (image,)
-    assert reasons(found) == {"locked": "folder cannot be read: Permission denied"}
+    assert images(found) == [image]
+    assert left_out(found) == {"locked": (Kind.UNREADABLE, "folder cannot be read: Permission denied")}
 
 
 def test_entry_that_may_not_be_looked_at(tmp_path, monkeypatch):
     picture(tmp_path / "a.png")
     stat = Path.stat
-    monkeypatch.setattr(Path, "stat", lambda path: refuse(path) if path.name == "a.png" else stat(path))
-    assert reasons(scan(tmp_path)) == {"a.png": "cannot be looked at: Permission denied"}
+    monkeypatch.setattr(Path, "stat", lambda path, **options: refuse(path) if path.name == "a.png" else stat(path))
+    assert left_out(scan(tmp_path)) == {"a.png": (Kind.UNREADABLE, "cannot be looked at: Permission denied")}

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from normscope.errors import ImageError
+from normscope.images import reader
 from normscope.images.reader import decode, resize
 
 COLOUR = np.random.default_rng(0).integers(0, 256, (24, 32, 3), dtype=np.uint8)
@@ -70,14 +71,53 @@ def test_16_bit_grey_is_scaled_linearly(format):
     assert picture.mode.startswith("I")
 
 
-def test_big_endian_16_bit_tiff():
+def tiff(values, order, *, white_is_zero, sample_format=1):
+    """A TIFF written by hand: grey, not compressed; `values` are uint8, uint16, uint32, or bool for single bits."""
+    height, width = values.shape
+    bits = 1 if values.dtype == bool else 8 * values.itemsize
+    data = np.packbits(values, axis=1) if bits == 1 else values.astype(values.dtype.newbyteorder(order))
+    tags = [(256, width), (257, height), (258, bits), (259, 1), (262, 0 if white_is_zero else 1)]
+    tags += [(273, 8 + 2 + 9 * 12 + 4), (278, height), (279, data.nbytes), (339, sample_format)]
+    entries = b"".join(struct.pack(f"{order}HHIHH", tag, 3, 1, value, 0) for tag, value in tags)
+    header = b"MM\0*" if order == ">" else b"II*\0"
+    return header + struct.pack(f"{order}IH", 8, len(tags)) + entries + bytes(4) + data.tobytes()
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.uint16, np.uint32])
+def test_tiff_in_which_0_is_white_is_inverted(order, dtype):
+    dark, light = {bool: (0, 1), np.uint8: (0, 255)}.get(dtype, (0, 65535))
+    values = np.array([[dark, light, dark, light, light, dark, dark, dark]], dtype)
+    sample_format = 2 if dtype is np.uint32 else 1  # Pillow reads big-endian 32 bits if they have a sign
+    plain = decode(tiff(values, order, white_is_zero=False, sample_format=sample_format))
+    inverted = decode(tiff(values, order, white_is_zero=True, sample_format=sample_format))
+    np.testing.assert_array_equal(plain.pixels[0, :, 0], np.where(values[0] == light, 255, 0))
+    np.testing.assert_array_equal(inverted.pixels, 255 - plain.pixels)
+    assert inverted.mode == plain.mode
+    assert inverted.format == "TIFF"
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_deep_tiff_in_which_0_is_white_looks_like_its_8_bit_copy(order):
+    deep = tiff(GREY.astype(np.uint16) * 257, order, white_is_zero=True)
+    np.testing.assert_array_equal(decode(deep).pixels, decode(tiff(GREY, order, white_is_zero=True)).pixels)
+    np.testing.assert_array_equal(decode(deep).pixels[:, :, 0], 255 - GREY)
+
+
+def test_compressed_tiff_in_which_0_is_white():
+    deep = Image.fromarray(GREY.astype(np.uint16) * 257)
+    data = encoded(deep, "TIFF", compression="tiff_adobe_deflate")
+    black = struct.pack("<HHIHH", 262, 3, 1, 1, 0)
+    assert data.count(black) == 1
+    white = decode(data.replace(black, struct.pack("<HHIHH", 262, 3, 1, 0, 0)))
+    np.testing.assert_array_equal(white.pixels[:, :, 0], 255 - GREY)
+
+
+def test_big_endian_16_bits():
     values = np.array([[0, 257], [32896, 65535]], np.uint16)
-    tags = [(256, 2), (257, 2), (258, 16), (259, 1), (262, 1), (273, 8 + 2 + 8 * 12 + 4), (278, 2), (279, 8)]
-    entries = b"".join(struct.pack(">HHIHH", tag, 3, 1, value, 0) for tag, value in tags)
-    data = b"MM\0*" + struct.pack(">IH", 8, len(tags)) + entries + bytes(4) + values.astype(">u2").tobytes()
-    picture = decode(data)
-    assert picture.mode == "I;16B"
-    np.testing.assert_array_equal(picture.pixels[:, :, 0], [[0, 1], [128, 255]])
+    pgm = b"P5 2 2 65535\n" + values.astype(">u2").tobytes()
+    for data in (tiff(values, ">", white_is_zero=False), pgm, encoded(Image.fromarray(values))):
+        np.testing.assert_array_equal(decode(data).pixels[:, :, 0], [[0, 1], [128, 255]])
 
 
 def test_32_bit_integers_are_taken_only_within_16_bits():
@@ -145,15 +185,15 @@ def test_lab_becomes_rgb():
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP"])
-@pytest.mark.parametrize("value", range(1, 9))
-def test_exif_orientation_is_applied(format, value):
+def test_exif_orientation_is_applied(format):
     # White in the stored top left corner; where it belongs is by the EXIF standard.
     stored = Image.new("L", (16, 8), 0)
     stored.paste(255, (0, 0, 8, 4))
-    pixels = decode(encoded(stored.convert("RGB"), format, exif=orientation(value))).pixels
-    assert pixels.shape == ((8, 16, 3) if value <= 4 else (16, 8, 3))
-    corners = {name: pixels[y, x, 0] > 127 for name, (y, x) in CORNERS.items()}
-    assert [name for name, white in corners.items() if white] == [WHITE_CORNER[value]]
+    for value, corner in WHITE_CORNER.items():
+        pixels = decode(encoded(stored.convert("RGB"), format, exif=orientation(value))).pixels
+        assert pixels.shape == ((8, 16, 3) if value <= 4 else (16, 8, 3))
+        white = [name for name, (y, x) in CORNERS.items() if pixels[y, x, 0] > 127]
+        assert white == [corner], value
 
 
 CORNERS = {"top left": (1, 1), "top right": (1, -2), "bottom right": (-2, -2), "bottom left": (-2, 1)}
@@ -169,11 +209,11 @@ WHITE_CORNER = {
 }
 
 
-@pytest.mark.parametrize("value", [5, 6, 7, 8])
-def test_orientation_agrees_with_pillow(value):
-    data = encoded(colour(), exif=orientation(value))
-    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-    np.testing.assert_array_equal(decode(data).pixels, np.asarray(expected))
+def test_orientation_agrees_with_pillow():
+    for value in range(1, 9):
+        data = encoded(colour(), exif=orientation(value))
+        expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+        np.testing.assert_array_equal(decode(data).pixels, np.asarray(expected))
 
 
 def test_damaged_exif_counts_as_none():
@@ -188,6 +228,30 @@ def test_first_of_several_frames(format):
     picture = decode(encoded(frames[0], format, save_all=True, append_images=frames[1:]))
     assert picture.animated
     np.testing.assert_allclose(picture.pixels.astype(int), np.asarray(frames[0]), atol=3)
+
+
+def test_a_large_image_is_converted_in_strips_like_a_small_one(monkeypatch):
+    grey = Image.fromarray(GREY.astype(np.uint16) * 200)
+    images = {
+        "RGB": encoded(colour()),
+        "RGBA": encoded(Image.merge("RGBA", [*colour().split(), Image.fromarray(GREY)])),
+        "P": encoded(colour().quantize(16), transparency=bytes(range(16))),
+        "1": encoded(Image.fromarray(GREY > 127)),
+        "I;16": encoded(grey, transparency=int(GREY[0, 0]) * 200),
+        "turned": encoded(colour(), exif=orientation(6)),
+        "0 is white": tiff(GREY.astype(np.uint16) * 200, "<", white_is_zero=True),
+    }
+    whole = {name: decode(data).pixels for name, data in images.items()}
+    for strip in (1, 32 * 7, 32 * 24 - 1):
+        monkeypatch.setattr(reader, "STRIP", strip)
+        for name, data in images.items():
+            np.testing.assert_array_equal(decode(data).pixels, whole[name], err_msg=name)
+
+
+def test_decoding_at_a_size_resizes_and_keeps_the_shape():
+    picture = decode(encoded(colour(), exif=orientation(6)), 8)
+    assert picture.shape == (32, 24)
+    np.testing.assert_array_equal(picture.pixels, resize(decode(encoded(colour(), exif=orientation(6))).pixels, 8))
 
 
 def test_resize_squashes_the_whole_image():

@@ -5,6 +5,7 @@ import struct
 import threading
 import warnings
 import zlib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from PIL import Image, ImageFile, ImageOps
 
 from normscope.errors import ImageError
-from normscope.images.reader import FORMATS, decode, dimensions
+from normscope.images import reader
+from normscope.images.reader import FORMATS, MAX_BYTES, decode
 
 COLOUR = np.random.default_rng(0).integers(0, 256, (24, 32, 3), dtype=np.uint8)
 GREY = COLOUR[:, :, 0]
@@ -36,6 +38,7 @@ def png(width, height, *chunks):
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*one) for one in [(b"IHDR", header), *chunks, (b"IEND", b"")])
 
 
+@cache
 def samples():
     deep = Image.fromarray(GREY.astype(np.uint16) * 257)
     return {
@@ -64,10 +67,9 @@ def orientation(value):
     return exif.tobytes()
 
 
-@pytest.mark.parametrize("name", samples())
-def test_undamaged_samples_decode(name):
-    assert decode(samples()[name]).pixels.shape == ((32, 24, 3) if name == "JPEG exif" else (24, 32, 3))
-    assert dimensions(samples()[name]) == (24, 32)
+def test_undamaged_samples_decode():
+    for name, data in samples().items():
+        assert decode(data).pixels.shape == ((32, 24, 3) if name == "JPEG exif" else (24, 32, 3)), name
 
 
 def test_other_formats_are_refused():
@@ -91,8 +93,6 @@ def test_header_claiming_a_huge_size(side):
     data = png(side, side, (b"IDAT", zlib.compress(b"")))
     with pytest.raises(ImageError, match=rf"{side * side} pixels .* limit of 50000000"):
         decode(data)
-    with pytest.raises(ImageError, match="limit of"):
-        dimensions(data)
 
 
 def test_compressed_text_bomb_is_refused():
@@ -128,9 +128,31 @@ def test_what_is_no_regular_file(tmp_path):
             listener.bind("socket.png")
         finally:
             os.chdir(here)
+        before = sorted(Path("/proc/self/fd").iterdir())
         for name in ("fifo.png", "socket.png", "."):
             with pytest.raises(ImageError, match="not a regular file"):
                 decode(tmp_path / name)
+        assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_length_is_checked_before_the_file_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.jpg"
+    path.touch()
+    os.truncate(path, MAX_BYTES + 1)  # takes no room on the disk
+    monkeypatch.setattr(Image, "open", lambda *arguments, **options: pytest.fail("read"))
+    with pytest.raises(ImageError, match="400000001 bytes are more than the limit of 400000000"):
+        decode(path)
+
+
+def test_length_of_bytes_and_streams_is_checked(monkeypatch):
+    data = encoded(colour())
+    monkeypatch.setattr(reader, "MAX_BYTES", len(data))
+    for source in (data, io.BytesIO(data)):
+        decode(source)
+    monkeypatch.setattr(reader, "MAX_BYTES", len(data) - 1)
+    for source in (data, io.BytesIO(data)):
+        with pytest.raises(ImageError, match="bytes are more than the limit"):
+            decode(source)
 
 
 def test_missing_and_forbidden_files_are_named_by_their_reason_only(tmp_path, monkeypatch):
@@ -138,10 +160,10 @@ def test_missing_and_forbidden_files_are_named_by_their_reason_only(tmp_path, mo
         decode(tmp_path / "missing.png")
     (tmp_path / "a.png").write_bytes(encoded(colour()))
 
-    def refuse(self, *arguments):
-        raise PermissionError(13, "Permission denied", str(self))
+    def refuse(path, *arguments):
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)  # root may read a file of mode 0
+    monkeypatch.setattr(os, "open", refuse)  # root may read a file of mode 0
     with pytest.raises(ImageError, match=r"^Permission denied$"):
         decode(tmp_path / "a.png")
 

@@ -2,7 +2,6 @@ import errno
 import gc
 import os
 import threading
-import time
 import tracemalloc
 
 import numpy as np
@@ -11,8 +10,9 @@ from PIL import Image
 
 from normscope.errors import ImageFolderError
 from normscope.images import store as module
-from normscope.images.reader import decode, resize
-from normscope.images.store import from_arrays, from_paths, typical_size
+from normscope.images.outcome import FileOutcome, Kind
+from normscope.images.reader import Picture, decode, resize
+from normscope.images.store import from_arrays, from_paths
 
 RNG = np.random.default_rng(0)
 ARRAYS = RNG.integers(0, 256, (20, 16, 16, 3), dtype=np.uint8)
@@ -29,8 +29,8 @@ def paths(tmp_path):
 
 
 def test_holds_each_image_channels_first(paths):
-    store, unreadable = from_paths(paths, 16)
-    assert unreadable == []
+    store, outcomes = from_paths(paths, 16)
+    assert outcomes == [FileOutcome(path, shape=(16, 16)) for path in paths]
     assert len(store) == 20
     assert store.paths == tuple(paths)
     assert store[:].dtype == np.uint8
@@ -62,23 +62,50 @@ def test_what_is_given_out_is_a_copy(paths):
     assert store[:].any(axis=(1, 2, 3)).all()
 
 
-def test_unreadable_files_are_collected_in_order(paths):
+def test_there_is_an_outcome_for_each_path_in_order(paths):
     paths[0].write_bytes(b"")
     paths[7].write_bytes(paths[7].read_bytes()[:200])
     paths[19].unlink()
-    told = []
-    store, unreadable = from_paths(paths, 16, on_error=told.append)
-    assert [one.path for one in unreadable] == [paths[0], paths[7], paths[19]]
-    assert all(one.reason for one in unreadable)
-    assert told == unreadable
-    assert store.paths == tuple(path for path in paths if path not in (paths[0], paths[7], paths[19]))
-    np.testing.assert_array_equal(store[:], np.delete(ARRAYS, [0, 7, 19], axis=0).transpose(0, 3, 1, 2))
+    store, outcomes = from_paths(paths, 16)
+    broken = [0, 7, 19]
+    assert [one.path for one in outcomes] == paths
+    assert [index for index, one in enumerate(outcomes) if one.kind is Kind.UNREADABLE] == broken
+    assert [index for index, one in enumerate(outcomes) if one.reason or not one.shape] == broken
+    assert store.paths == tuple(one.path for one in outcomes if one.kind is Kind.IMAGE)
+    np.testing.assert_array_equal(store[:], np.delete(ARRAYS, broken, axis=0).transpose(0, 3, 1, 2))
+
+
+def test_a_path_given_twice_has_two_outcomes(paths, monkeypatch):
+    original, times = module._decode, []
+
+    def once(path, size):
+        times.append(path)
+        return original(path, size) if times.count(path) == 1 else "gone"
+
+    monkeypatch.setattr(module, "_decode", once)
+    monkeypatch.setattr(module, "THREADS", 1)
+    store, outcomes = from_paths([paths[3], paths[3], paths[5]], 16)
+    assert [one.kind for one in outcomes] == [Kind.IMAGE, Kind.UNREADABLE, Kind.IMAGE]
+    np.testing.assert_array_equal(store[:], ARRAYS[[3, 5]].transpose(0, 3, 1, 2))
+
+
+def test_shapes_are_those_of_the_files(tmp_path):
+    Image.new("L", (30, 20)).save(tmp_path / "a.png")
+    assert from_paths([tmp_path / "a.png"], 8)[1][0].shape == (20, 30)
 
 
 def test_nothing_readable_is_an_empty_store(tmp_path):
-    store, unreadable = from_paths([tmp_path / "missing.png"], 8)
-    assert (len(store), len(unreadable), store.paths, store.grey) == (0, 1, (), True)
+    store, outcomes = from_paths([tmp_path / "missing.png"], 8)
+    assert (len(store), len(outcomes), store.paths, store.grey) == (0, 1, (), True)
     assert len(store.sha256) == 64
+
+
+def test_an_impossible_path_is_an_outcome(paths):
+    impossible = [paths[0].parent / name for name in ("x" * 300, "x/" * 3000, "a\0b", "\ud800")]
+    store, outcomes = from_paths([*impossible, paths[1]], 16)
+    reasons = ["File name too long"] * 2 + ["not a possible path"] * 2
+    assert [one.reason.partition(" (")[0] for one in outcomes] == [*reasons, ""]
+    np.testing.assert_array_equal(store[:], ARRAYS[1:2].transpose(0, 3, 1, 2))
 
 
 def test_mapped_equals_in_memory(paths, tmp_path):
@@ -125,11 +152,15 @@ def test_no_room_for_the_mapped_file(paths, tmp_path, monkeypatch):
 
 
 def test_order_does_not_depend_on_the_threads(paths, monkeypatch):
-    original = module._decode
+    original, second = module._decode, threading.Event()
 
     def slow_at_first(path, size):
-        time.sleep(0.02 if path.name in ("00.png", "09.png") else 0)
-        return original(path, size)
+        if path.name == "00.png":
+            second.wait(60)  # until the other thread has done the next one
+        result = original(path, size)
+        if path.name == "01.png":
+            second.set()
+        return result
 
     monkeypatch.setattr(module, "_decode", slow_at_first)
     store, _ = from_paths(paths, 16)
@@ -173,7 +204,9 @@ def test_decoding_memory_does_not_grow_with_the_number_of_files(tmp_path):
 def test_files_are_not_decoded_far_ahead(paths, monkeypatch):
     started = []
     monkeypatch.setattr(
-        module, "_decode", lambda path, size: started.append(path) or np.zeros((3, size, size), np.uint8)
+        module,
+        "_decode",
+        lambda path, size: started.append(path) or Picture(np.zeros((size, size, 3), np.uint8), (9, 9), "", "", False),
     )
     ahead = []
     from_paths(paths, 4, progress=lambda done, total: ahead.append(len(started) - done))
@@ -240,22 +273,3 @@ def test_arrays_of_every_allowed_shape():
 def test_arrays_of_another_kind_are_refused(images, message):
     with pytest.raises(ImageFolderError, match=message):
         from_arrays(images, 16)
-
-
-def test_typical_size_is_the_median_of_the_shorter_sides(tmp_path, monkeypatch):
-    paths = [tmp_path / f"{side}.png" for side in (10, 20, 30)]
-    for path in paths:
-        Image.new("L", (50, int(path.stem))).save(path)
-    (tmp_path / "broken.png").write_bytes(b"x")
-    monkeypatch.setattr(Image.Image, "load", None)  # nothing is decoded
-    assert typical_size([*paths, tmp_path / "broken.png"]) == 20
-    assert typical_size(paths, sample=1) == 10
-    with pytest.raises(ImageFolderError, match="none of 1 images"):
-        typical_size([tmp_path / "broken.png"])
-    with pytest.raises(ImageFolderError, match="none of 0 images"):
-        typical_size([])
-
-
-def test_typical_size_of_arrays():
-    assert typical_size(np.zeros((5, 28, 30), np.uint8)) == 28
-    assert typical_size([np.zeros((h, 99, 3), np.uint8) for h in (8, 12, 100)]) == 12

@@ -58,7 +58,7 @@ def fit(
     with one_line_errors(debug):
         check_writable(model)
         import_all()
-        from normscope.intake import passed_over
+        from normscope.images.outcome import Kind
         from normscope.methods import settings_of
         from normscope.options import checked
         from normscope.settings import parse, to_json
@@ -85,7 +85,7 @@ def fit(
             print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
             print(f"scores above {result['threshold']:.4g} are anomalous: {promise(fitted)}")
             print(f"wrote {model}")
-        if any(not passed_over(one.reason) for one in fitted.left_out):
+        if any(one.kind is Kind.UNREADABLE for one in fitted.left_out):
             raise typer.Exit(SOME_UNREADABLE)
 
 
@@ -130,7 +130,7 @@ def learn(
 
 def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str]]:
     """What the user should know of a model; what is doubtful about it is said at once."""
-    from normscope.images.folder import printable
+    from normscope.images.notation import printable
 
     model, outliers = fitted.model, fitted.outliers
     assert model.calibration is not None

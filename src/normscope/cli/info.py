@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from normscope.cli.output import Debug, Json, one_line_errors, print_json
-from normscope.images.folder import printable
+from normscope.images.notation import printable
 
 
 def info(

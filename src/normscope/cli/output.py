@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from normscope.errors import NormscopeError
+from normscope.files import is_stream
 from normscope.training.interrupt import Terminated, deferred, interrupt
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
@@ -75,6 +76,8 @@ def print_json(result: object) -> None:
 
 def check_writable(path: Path) -> None:
     """Before minutes of work, not after them."""
+    if is_stream(path):
+        return
     folder = path.absolute().parent
     if path.is_dir():
         raise NormscopeError(f"{path} is a folder; give the name of a file to write")

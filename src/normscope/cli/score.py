@@ -20,14 +20,17 @@ from normscope.cli.output import (
     say,
 )
 from normscope.cli.progress import bars
-from normscope.errors import ImageFolderError
-from normscope.files import write_atomically
+from normscope.errors import ImageFolderError, NormscopeError
+from normscope.files import write_text
+from normscope.images.folder import check_path, obstacle, scan
+from normscope.images.notation import escape, printable
+from normscope.images.outcome import FileOutcome, Kind
 
 if TYPE_CHECKING:
-    from normscope.intake import Entry
     from normscope.model import Model, Row
 
 COLUMNS = ("path", "score", "p_value", "anomalous", "error")
+FORMULA = tuple("=+-@\t\r＝＋－＠")  # a spreadsheet takes a cell that begins with one of these for a formula
 
 
 def score(
@@ -45,9 +48,12 @@ def score(
         import_all()
         from normscope.model import load
 
-        rows = score_all(load(model, device=device), look_through(paths))
-        if csv_file:
-            write_csv(csv_file, rows)
+        rows: list[Row] = []
+        try:
+            score_all(load(model, device=device), look_through(paths), rows)
+        finally:  # interrupted, what there is so far is kept
+            if csv_file and rows:
+                save_rows(csv_file, rows)
         if json:
             print_json(rows)
         elif not csv_file:
@@ -55,44 +61,59 @@ def score(
         unreadable = sum(row["error"] is not None for row in rows)
         flagged = sum(bool(row["anomalous"]) for row in rows)
         say(f"{plural(len(rows), 'image')}, {flagged} anomalous, {unreadable} could not be read")
-        if csv_file:
-            say(f"wrote {csv_file}")
         if unreadable:
             raise typer.Exit(SOME_UNREADABLE)
 
 
-def look_through(paths: Sequence[Path]) -> "list[Entry]":
+def look_through(paths: Sequence[Path]) -> list[FileOutcome]:
     """Every file to be scored, in order; at least one."""
-    from normscope.intake import entries, passed_over
-
-    if len(paths) > 1 and any(path.exists() for path in paths):
-        found = [entry for path in paths for entry in entries(path)]
-    else:
-        found = entries(paths[0], must_exist=True)
-    taken = [entry for entry in found if not passed_over(entry.reason or "")]
-    if not taken:
+    if all(obstacle(path) for path in paths):
+        check_path(paths[0])
+    found = [one for path in paths for one in scan(path)]
+    wanted = [one for one in found if one.kind is not Kind.IGNORED]
+    if not wanted:
         raise ImageFolderError("no image was found in what was given; `normscope doctor FOLDER` says why")
-    if len(taken) < len(found):
-        say(f"{plural(len(found) - len(taken), 'file')} passed over as no images")
-    return taken
+    if len(wanted) < len(found):
+        say(f"{plural(len(found) - len(wanted), 'file')} ignored as no images")
+    return wanted
 
 
-def score_all(model: "Model", wanted: "Sequence[Entry]") -> "list[Row]":
-    scored = model.rows([entry.path for entry in wanted if entry.reason is None])
-    rows: list[Row] = []
+def score_all(model: "Model", wanted: Sequence[FileOutcome], rows: "list[Row]") -> None:
+    """Appends a row for each file, so that they are there if something interrupts."""
+    scored = model.rows([one.path for one in wanted if one.kind is Kind.IMAGE])
     with bars() as observer:
-        for entry in wanted:
-            rows.append(next(scored) if entry.reason is None else model.row(entry.path, entry.reason))
+        for one in wanted:
+            rows.append(next(scored) if one.kind is Kind.IMAGE else model.row(one.path, one.reason))
             observer.images("scoring", len(rows), len(wanted))
-    return rows
 
 
-def write_csv(path: Path, rows: "Sequence[Row]") -> None:
+def save_rows(path: Path, rows: "Sequence[Row]") -> None:
+    """To the file or, if it cannot be written, to standard output, so that none is lost."""
+    text = as_csv(rows)
+    try:
+        write_text(path, text)
+    except OSError as error:
+        print(text, end="")
+        raise NormscopeError(
+            f"{printable(path)} cannot be written ({error.strerror}): none of {plural(len(rows), 'row')} is in it, all "
+            "are on standard output"
+        ) from error
+    say(f"wrote {plural(len(rows), 'row')} to {printable(path)}")
+
+
+def as_csv(rows: "Sequence[Row]") -> str:
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, COLUMNS)
+    # All text is quoted, lest a spreadsheet divide it at a separator of its own and find a formula behind that.
+    writer = csv.DictWriter(text, COLUMNS, quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue().encode("utf-8"))
+    for row in rows:
+        writer.writerow({**row, "path": no_formula(row["path"]), "error": no_formula(row["error"] or "")})
+    return text.getvalue()
+
+
+def no_formula(text: str) -> str:
+    """The first character escaped if it would make a formula of the cell; `from_printable` reads that back."""
+    return escape(text[0]) + text[1:] if text[:1] in FORMULA else text
 
 
 def print_rows(rows: "Sequence[Row]") -> None:

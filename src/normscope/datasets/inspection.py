@@ -13,7 +13,7 @@ from normscope.datasets.dataset import check_class
 from normscope.datasets.listing import folders_in, images_in
 from normscope.datasets.task import Labels, Task
 from normscope.errors import DatasetError
-from normscope.images.folder import printable
+from normscope.images.notation import printable
 
 GOOD = "good"
 NEEDS = ("train/good", "test/good", "test/*")

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from normscope.errors import DatasetError
-from normscope.images.folder import SUFFIXES, printable
+from normscope.images.folder import SUFFIXES
+from normscope.images.notation import printable
 
 
 def images_in(folder: Path) -> list[Path]:

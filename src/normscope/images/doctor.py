@@ -3,41 +3,38 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from normscope.errors import ImageError
-from normscope.images.folder import printable, scan
-from normscope.images.reader import Picture, Pixels, decode, resize
-from normscope.images.strangers import THRESHOLD, strangeness
+from normscope.images.decoding import decode_file
+from normscope.images.folder import check_folder, scan
+from normscope.images.notation import printable
+from normscope.images.outcome import FileOutcome, Kind
+from normscope.images.outliers import THRESHOLD, outlier_scores
+from normscope.images.reader import Picture, Pixels, resize
 
-__all__ = ["Finding", "Report", "Stranger", "examine"]
+__all__ = ["Outlier", "Report", "examine", "to_json"]
 
 THUMBNAIL = 16
 
 
 @dataclass(frozen=True)
-class Finding:
+class Outlier:
     path: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Stranger:
-    path: str
-    score: float  # robust standard deviations above the usual distance to the nearest images
+    score: float  # robust standard deviations above the median distance to the nearest neighbours
 
 
 @dataclass(frozen=True)
 class Report:
-    """Made of strings, numbers, tuples and dictionaries only: `dataclasses.asdict` of it can be written as JSON."""
+    """Paths that are strings are in the notation of `printable`."""
 
     folder: str
     readable: int
-    skipped: tuple[Finding, ...]  # not tried, for what they are
-    unreadable: tuple[Finding, ...]  # tried and failed
+    skipped: tuple[FileOutcome, ...]  # ignored: nobody takes them for images
+    unreadable: tuple[FileOutcome, ...]
     sizes: dict[str, int]  # "640 x 480" (width, height) → how many, most frequent first, as for the next two
     formats: dict[str, int]
     modes: dict[str, int]
@@ -47,26 +44,28 @@ class Report:
     dim: tuple[str, ...]  # 16 bits that use at most the low 14, so that they come out dark or black
     animated: tuple[str, ...]  # of which only the first frame or page is used
     duplicates: tuple[tuple[str, ...], ...]  # groups with exactly the same pixels
-    strangers: tuple[Stranger, ...]  # unlike the others, worst first
+    outliers: tuple[Outlier, ...]  # unlike the other images, worst first
 
 
 def examine(folder: Path, *, progress: Callable[[int, int], None] | None = None) -> Report:
     """Decodes every image of a folder once, one at a time; `progress` is told how many of how many are done."""
+    check_folder(folder)
     found = scan(folder)
+    images = [one.path for one in found if one.kind is Kind.IMAGE]
+    unreadable = [one for one in found if one.kind is Kind.UNREADABLE]
     tally = _Tally()
-    unreadable: list[Finding] = []
-    for done, path in enumerate(found.images, start=1):
+    for done, path in enumerate(images, start=1):
         try:
-            tally.add(printable(path), decode(path))
+            tally.add(printable(path), decode_file(path))
         except ImageError as error:
-            unreadable.append(Finding(printable(path), str(error)))
+            unreadable.append(FileOutcome(path, Kind.UNREADABLE, str(error)))
         if progress is not None:
-            progress(done, len(found.images))
+            progress(done, len(images))
     return Report(
         folder=printable(folder),
         readable=len(tally.paths),
-        skipped=tuple(Finding(printable(one.path), one.reason) for one in found.skipped),
-        unreadable=tuple(unreadable),
+        skipped=tuple(one for one in found if one.kind is Kind.IGNORED),
+        unreadable=tuple(sorted(unreadable, key=lambda one: one.path)),
         sizes=dict(tally.sizes.most_common()),
         formats=dict(tally.formats.most_common()),
         modes=dict(tally.modes.most_common()),
@@ -76,8 +75,17 @@ def examine(folder: Path, *, progress: Callable[[int, int], None] | None = None)
         dim=tuple(tally.dim),
         animated=tuple(tally.animated),
         duplicates=tuple(tuple(group) for group in tally.same.values() if len(group) > 1),
-        strangers=_strangers(tally.paths, tally.thumbnails),
+        outliers=_outliers(tally.paths, tally.thumbnails),
     )
+
+
+def to_json(report: Report) -> dict[str, object]:
+    """The report as JSON can hold it."""
+    lists = {"skipped": report.skipped, "unreadable": report.unreadable}
+    return asdict(report) | {
+        name: [{"path": printable(one.path), "reason": one.reason} for one in outcomes]
+        for name, outcomes in lists.items()
+    }
 
 
 @dataclass
@@ -97,7 +105,7 @@ class _Tally:
 
     def add(self, path: str, picture: Picture) -> None:
         pixels = picture.pixels
-        height, width = pixels.shape[:2]
+        height, width = picture.shape
         self.paths.append(path)
         self.thumbnails.append(resize(pixels, THUMBNAIL))
         self.sizes[f"{width} x {height}"] += 1
@@ -119,9 +127,9 @@ def _digest(pixels: Pixels) -> bytes:
     return digest.digest()
 
 
-def _strangers(paths: list[str], thumbnails: list[Pixels]) -> tuple[Stranger, ...]:
+def _outliers(paths: list[str], thumbnails: list[Pixels]) -> tuple[Outlier, ...]:
     if not paths:
         return ()
-    scores = strangeness(np.stack(thumbnails))
+    scores = outlier_scores(np.stack(thumbnails))
     worst = np.argsort(-scores, kind="stable")
-    return tuple(Stranger(paths[index], round(float(scores[index]), 2)) for index in worst if scores[index] > THRESHOLD)
+    return tuple(Outlier(paths[index], round(float(scores[index]), 2)) for index in worst if scores[index] > THRESHOLD)

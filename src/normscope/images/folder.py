@@ -1,16 +1,17 @@
-"""Finds the images in a folder and gives a reason for everything it leaves out; nothing is decoded here."""
+"""Finds the images in a folder, with a reason for everything that is none; nothing is decoded here."""
 
 import errno
 import os
 import stat
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from normscope.errors import ImageFolderError
+from normscope.images.notation import printable
+from normscope.images.outcome import FileOutcome, Kind, reason_of
 
-__all__ = ["SUFFIXES", "Scan", "Skipped", "printable", "scan"]
+__all__ = ["SUFFIXES", "check_folder", "check_path", "obstacle", "scan"]
 
 SUFFIXES = (  # the usual names of reader.FORMATS
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".tif", ".tiff"),
@@ -18,41 +19,48 @@ SUFFIXES = (  # the usual names of reader.FORMATS
 )
 
 
-@dataclass(frozen=True)
-class Skipped:
-    path: Path
-    reason: str
+MISSING = "does not exist"
 
 
-@dataclass(frozen=True)
-class Scan:
-    """Everything below a folder, sorted by path: each file is either an image or was skipped for a reason."""
-
-    images: tuple[Path, ...]
-    skipped: tuple[Skipped, ...]
-
-
-def scan(folder: Path) -> Scan:
-    """Looks through a folder and all folders below it.
+def scan(path: Path) -> list[FileOutcome]:
+    """A file as it is, or everything in a folder and the folders below it, sorted by path. Nothing raises here.
 
     Links are followed. Each real folder is entered once, by its own name rather than by a link where it has both. A
-    hidden or unreadable folder is one skipped entry. Whether a file can be decoded is not known yet.
+    hidden or unreadable folder is one entry. Whether a file can be decoded is not known yet.
     """
-    images: list[Path] = []
-    skipped: list[Skipped] = []
-    for path, reason in _walk(_root(folder)):
-        if reason:
-            skipped.append(Skipped(path, reason))
-        else:
-            images.append(path)
-    return Scan(tuple(sorted(images)), tuple(sorted(skipped, key=lambda one: one.path)))
+    if reason := obstacle(path):
+        return [FileOutcome(path, Kind.UNREADABLE, reason)]
+    return sorted(_walk(path), key=lambda one: one.path) if path.is_dir() else [FileOutcome(path)]
 
 
-FOLDER = "folder"
+def obstacle(path: Path) -> str | None:
+    """Why nothing can be told of a path: it is missing, too long, a folder that may not be read ..."""
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            with os.scandir(path):
+                pass
+    except FileNotFoundError:
+        return MISSING
+    except (OSError, ValueError) as error:
+        return f"cannot be read ({reason_of(error)})"
+    return None
 
 
-def _walk(root: Path) -> Iterator[tuple[Path, str]]:
-    """Every entry below `root` but the folders entered, with the reason to skip it; an image has an empty reason."""
+def check_path(path: Path) -> None:
+    """For a path without which there is nothing to do."""
+    if reason := obstacle(path):
+        advice = "check the spelling of the folder" if reason == MISSING else "check the folder and who may read it"
+        raise ImageFolderError(f"{printable(path)} {reason}; {advice}")
+
+
+def check_folder(path: Path) -> None:
+    check_path(path)
+    if not path.is_dir():
+        raise ImageFolderError(f"{printable(path)} is a file, not a folder; give the folder that holds the images")
+
+
+def _walk(root: Path) -> Iterator[FileOutcome]:
+    """Every entry below `root` but the folders entered."""
     folders, links = [root], deque[Path]()
     entered: set[tuple[int, int]] = set()
     while folders or links:
@@ -60,61 +68,40 @@ def _walk(root: Path) -> Iterator[tuple[Path, str]]:
         try:
             status = folder.stat()
             if (status.st_dev, status.st_ino) in entered:
-                yield folder, "link to a folder that was already looked through"
+                yield FileOutcome(folder, Kind.IGNORED, "link to a folder that was already looked through")
                 continue
             entries = sorted(folder.iterdir())
         except OSError as error:
-            yield folder, f"folder cannot be read: {error.strerror}"
+            yield FileOutcome(folder, Kind.UNREADABLE, f"folder cannot be read: {reason_of(error)}")
             continue
         entered.add((status.st_dev, status.st_ino))
         for entry in entries:
-            reason = _reason(entry)
-            if reason != FOLDER:
-                yield entry, reason
+            outcome = _outcome(entry)
+            if outcome is not None:
+                yield outcome
             elif entry.is_symlink():
                 links.append(entry)
             else:
                 folders.append(entry)
 
 
-def _reason(entry: Path) -> str:
-    """Why not to take this entry: FOLDER for one to look through, empty for an image."""
+def _outcome(entry: Path) -> FileOutcome | None:
+    """What an entry of a folder is as far as it can be told without opening it; None for a folder to look through."""
     if entry.name.startswith("."):
-        return "hidden"
+        return FileOutcome(entry, Kind.IGNORED, "hidden")
     try:
         status = entry.stat()
     except OSError as error:
         known = {errno.ENOENT: "broken link", errno.ELOOP: "link to itself"}
-        return known.get(error.errno or 0, f"cannot be looked at: {error.strerror}")
+        reason = known.get(error.errno or 0, f"cannot be looked at: {reason_of(error)}")
+        return FileOutcome(entry, Kind.UNREADABLE, reason)
     if stat.S_ISDIR(status.st_mode):
-        return FOLDER
-    if not stat.S_ISREG(status.st_mode):
-        return "not a regular file"
+        return None
     if entry.suffix.lower() not in SUFFIXES:
-        return f"not an image by its name ({printable(entry.suffix) or 'no suffix'})"
-    return "" if status.st_size else "empty file (0 bytes)"
-
-
-def _root(folder: Path) -> Path:
-    name = printable(folder)
-    try:
-        if stat.S_ISDIR(folder.stat().st_mode):
-            with os.scandir(folder):
-                return folder
-    except FileNotFoundError:
-        raise ImageFolderError(f"{name} does not exist; check the spelling of the folder") from None
-    except OSError as error:
-        raise ImageFolderError(
-            f"{name} cannot be read ({error.strerror}); check the folder and who may read it"
-        ) from error
-    except ValueError as error:  # a null character
-        raise ImageFolderError(f"{name} is not a possible folder name ({error}); check its spelling") from error
-    raise ImageFolderError(f"{name} is a file, not a folder; give the folder that holds the images")
-
-
-def printable(path: Path | str) -> str:
-    """The path on one line that any terminal or JSON file takes.
-
-    Line breaks, control characters and bytes that are not UTF-8 are written as escapes.
-    """
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(path))
+        suffix = printable(entry.suffix) or "no suffix"
+        return FileOutcome(entry, Kind.IGNORED, f"not an image by its name ({suffix})")
+    if not stat.S_ISREG(status.st_mode):
+        return FileOutcome(entry, Kind.UNREADABLE, "not a regular file")
+    if status.st_size == 0:
+        return FileOutcome(entry, Kind.UNREADABLE, "empty file (0 bytes)")
+    return FileOutcome(entry)

@@ -1,11 +1,15 @@
 """The only decoder: an image file becomes 8-bit RGB, or an `ImageError` that says why not.
 
+A file may have MAX_BYTES and MAX_PIXELS. Files from elsewhere are decoded by `decoding`, which also bounds time and
+memory.
+
 What each kind of pixel becomes:
 
 - 8-bit colour: as it is; an embedded colour profile is not applied.
 - grey and 1-bit: three equal channels; 1-bit becomes 0 and 255.
 - 16-bit grey, and 32-bit integers that lie in 0..65535: scaled linearly, 65535 to 255. Other integers are refused.
 - 16-bit colour: its high byte.
+- TIFF in which 0 is white: inverted, at any number of bits.
 - float: refused, as its range is unknown.
 - palette: its colours.
 - transparency (alpha channel, transparent palette entry or colour): laid over white.
@@ -16,6 +20,7 @@ The EXIF orientation is applied; an EXIF block that cannot be read counts as non
 """
 
 import io
+import os
 import re
 import stat
 import threading
@@ -30,27 +35,29 @@ import numpy as np
 import numpy.typing as npt
 
 # Importing the two plugins registers them; otherwise the first TIFF would make Pillow import every plugin it has.
-from PIL import Image, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin  # noqa: F401
+from PIL import Image, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from normscope.errors import ImageError
+from normscope.images.outcome import reason_of
 
-__all__ = ["FORMATS", "MAX_PIXELS", "Picture", "decode", "dimensions", "resize"]
+__all__ = ["FORMATS", "MAX_BYTES", "MAX_PIXELS", "Picture", "decode", "open_file", "resize"]
 
 Pixels = npt.NDArray[np.uint8]
 
 FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP", "GIF", "PPM")
 MAX_PIXELS = 50_000_000
+MAX_BYTES = 8 * MAX_PIXELS  # as many pixels in four channels of 16 bits, not compressed
 
-EMPTY = "the file is empty (0 bytes)"
+STRIP = 2**20  # pixels converted at a time: Pillow and numpy would otherwise hold up to seven copies of an image
 ORIENTATION = 0x0112  # the EXIF tag
 UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
+    2: lambda pixels: pixels[:, ::-1],
+    3: lambda pixels: pixels[::-1, ::-1],
+    4: lambda pixels: pixels[::-1],
+    5: lambda pixels: pixels.swapaxes(0, 1),
+    6: lambda pixels: pixels.swapaxes(0, 1)[:, ::-1],
+    7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
+    8: lambda pixels: pixels.swapaxes(0, 1)[::-1],
 }
 
 
@@ -59,29 +66,50 @@ class Picture:
     """A decoded image and what its file said about it."""
 
     pixels: Pixels  # [h, w, 3], RGB, upright
+    shape: tuple[int, int]  # height and width of the image; `pixels` may be a resized copy
     format: str  # one of FORMATS, or MPO: a JPEG that carries further pictures
     mode: str  # Pillow's name of the pixels in the file: L, RGB, I;16, P ...
     animated: bool  # there were further frames or pages, which were left out
 
 
-def decode(source: Path | bytes | BinaryIO, *, max_pixels: int = MAX_PIXELS) -> Picture:
-    """Reads one image; every way in which that can fail is an `ImageError`.
+def decode(
+    source: Path | bytes | BinaryIO,
+    size: int | None = None,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    formats: tuple[str, ...] = FORMATS,
+) -> Picture:
+    """Reads one image, and resizes it if a size is given; every way in which that can fail is an `ImageError`.
 
-    The size is checked before anything is decoded. Pillow's own limit (`2 * Image.MAX_IMAGE_PIXELS`) holds as well.
+    Both limits are checked before anything is decoded. Pillow's own (`2 * Image.MAX_IMAGE_PIXELS`) holds as well.
     """
-    with _opened(source, max_pixels) as image:
+    with _opened(source, max_pixels, formats) as image:
         image.load()
-        mode, orientation = image.mode, _orientation(image)
+        if isinstance(image, WebPImagePlugin.WebPImageFile):
+            del image._decoder  # it holds two further copies
+        orientation, format, mode, animated = _orientation(image), image.format or "", image.mode, _animated(image)
         pixels = _rgb(image)
-        if orientation in UPRIGHT:
-            pixels = np.array(Image.fromarray(pixels).transpose(UPRIGHT[orientation]))
-        return Picture(pixels, image.format or "", mode, _animated(image))
+    if orientation in UPRIGHT:
+        pixels = np.ascontiguousarray(UPRIGHT[orientation](pixels))
+    height, width, _ = pixels.shape
+    return Picture(resize(pixels, size) if size else pixels, (height, width), format, mode, animated)
 
 
-def dimensions(source: Path | bytes | BinaryIO, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
-    """Height and width as the header gives them, before EXIF orientation; nothing is decoded."""
-    with _opened(source, max_pixels) as image:
-        return image.height, image.width
+def open_file(path: Path) -> BinaryIO:
+    """A regular file of allowed length, open for reading; otherwise an `ImageError`."""
+    try:
+        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        raise ImageError(reason_of(error)) from error
+    try:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ImageError("not a regular file")
+        _check_length(status.st_size)
+    except ImageError:
+        file.close()
+        raise
+    return file
 
 
 def resize(pixels: Pixels, size: int) -> Pixels:
@@ -95,10 +123,10 @@ def resize(pixels: Pixels, size: int) -> Pixels:
 
 
 @contextmanager
-def _opened(source: Path | bytes | BinaryIO, max_pixels: int) -> Iterator[Image.Image]:
+def _opened(source: Path | bytes | BinaryIO, max_pixels: int, formats: tuple[str, ...]) -> Iterator[Image.Image]:
     """The image with its header read and its size checked; whatever goes wrong inside becomes an `ImageError`."""
     try:
-        with _quiet(), _stream(source) as stream, Image.open(stream, formats=FORMATS) as image:
+        with _quiet(), _stream(source) as stream, _header(stream, formats) as image:
             if image.width * image.height > max_pixels:
                 raise ImageError(
                     f"{image.width} x {image.height} = {image.width * image.height} pixels are more than "
@@ -117,18 +145,51 @@ def _opened(source: Path | bytes | BinaryIO, max_pixels: int) -> Iterator[Image.
 @contextmanager
 def _stream(source: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
     if isinstance(source, Path):
-        status = source.stat()
-        if not stat.S_ISREG(status.st_mode):  # opening a FIFO would wait for a writer
-            raise ImageError("not a regular file")
-        if status.st_size == 0:
-            raise ImageError(EMPTY)
-        with source.open("rb") as file:
+        with open_file(source) as file:
             yield file
     else:
-        data = source if isinstance(source, bytes) else source.read()
-        if not data:
-            raise ImageError(EMPTY)
+        data = source if isinstance(source, bytes) else source.read(MAX_BYTES + 1)
+        _check_length(len(data))
         yield io.BytesIO(data)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A FIFO would otherwise be opened only when it has a writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _check_length(length: int) -> None:
+    if length == 0:
+        raise ImageError("the file is empty (0 bytes)")
+    if length > MAX_BYTES:
+        raise ImageError(f"{length} bytes are more than the limit of {MAX_BYTES}")
+
+
+def _header(stream: BinaryIO, formats: tuple[str, ...]) -> Image.Image:
+    if "TIFF" in formats:
+        prefix = stream.read(4)
+        stream.seek(0)
+        if prefix in TiffImagePlugin.PREFIXES:
+            return _Tiff(stream)
+    return Image.open(stream, formats=formats)
+
+
+class _Tiff(TiffImagePlugin.TiffImageFile):
+    """Pillow's, except that grey of 16 and 32 bits with 0 for white is opened as if 0 were black, and marked.
+
+    Of these Pillow opens little-endian 16 bits alone, and does not invert it.
+    """
+
+    white_is_zero = False
+
+    def _setup(self) -> None:
+        tags = self.tag_v2
+        if tags.get(PHOTOMETRIC, 0) == 0 and tags.get(BITS) in ((16,), (32,)):
+            self.white_is_zero, tags[PHOTOMETRIC] = True, 1
+        super()._setup()
+
+
+PHOTOMETRIC, BITS = TiffImagePlugin.PHOTOMETRIC_INTERPRETATION, TiffImagePlugin.BITSPERSAMPLE
 
 
 def _reason(error: Exception, max_pixels: int) -> str:
@@ -138,7 +199,7 @@ def _reason(error: Exception, max_pixels: int) -> str:
         count = re.search(r"\d+", str(error))
         return f"{count[0] if count else 'too many'} pixels are more than the limit of {max_pixels}"
     if isinstance(error, OSError) and error.strerror:  # its full message would hold the path
-        return error.strerror
+        return reason_of(error)
     if isinstance(error, MemoryError):
         return "not enough memory to decode it"
     detail = " ".join(str(error).split())[:120]
@@ -146,7 +207,19 @@ def _reason(error: Exception, max_pixels: int) -> str:
 
 
 def _rgb(image: Image.Image) -> Pixels:
-    """[h, w, 3], by the rules at the top of this file."""
+    """[h, w, 3], by the rules at the top of this file; a strip at a time where the image is large."""
+    width, height = image.size
+    if width * height <= STRIP:
+        pixels = _converted(image)
+    else:
+        rows = max(STRIP // width, 1)
+        pixels = np.empty((height, width, 3), np.uint8)
+        for top in range(0, height, rows):
+            pixels[top : top + rows] = _converted(image.crop((0, top, width, min(top + rows, height))))
+    return 255 - pixels if getattr(image, "white_is_zero", False) else pixels
+
+
+def _converted(image: Image.Image) -> Pixels:
     if image.mode == "F":
         raise ImageError("float pixels have no known range; save the image with 8 or 16 bits per channel")
     if image.mode.startswith("I"):
@@ -155,15 +228,17 @@ def _rgb(image: Image.Image) -> Pixels:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return np.array(image.convert("RGB"))  # a copy, as Pillow's own bytes cannot be written to
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))  # a copy, as Pillow's cannot be written to
+
+
+LEVELS = np.rint(np.linspace(0, 255, 65536)).astype(np.uint8)
 
 
 def _eight_bits(values: npt.NDArray[np.integer], transparent: object) -> Pixels:
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
         raise ImageError(f"integer pixels from {low} to {high}; only 0..65535 has a known meaning")
-    levels = np.rint(np.linspace(0, 255, 65536)).astype(np.uint8)
-    grey: Pixels = levels[values]
+    grey: Pixels = LEVELS[values]
     if isinstance(transparent, int):
         grey[values == transparent] = 255
     return grey

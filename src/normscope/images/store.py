@@ -6,7 +6,6 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -14,21 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from normscope.errors import ImageError, ImageFolderError
-from normscope.images.reader import Pixels, decode, dimensions, resize
+from normscope.images.decoding import decode_file
+from normscope.images.outcome import FileOutcome, Kind
+from normscope.images.reader import Picture, Pixels, resize
 
-__all__ = ["Store", "Unreadable", "from_arrays", "from_paths", "typical_size"]
+__all__ = ["Store", "from_arrays", "from_paths"]
 
 Indices = int | slice | Sequence[int] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]
 
 BLOCK = 64  # images looked at together where all are
 THREADS = 2
 AHEAD = 8  # files that may be decoded before the ones in front of them are stored
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    path: Path
-    reason: str
 
 
 class Store:
@@ -81,28 +76,26 @@ def from_paths(
     *,
     memory_limit: int = 2 * 2**30,
     scratch: Path | None = None,
-    on_error: Callable[[Unreadable], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Store, list[Unreadable]]:
-    """Decodes and resizes every file; those that cannot be read are left out and returned beside the store.
+) -> tuple[Store, list[FileOutcome]]:
+    """Decodes and resizes every file: the images in order, and what became of each path, position by position.
 
     Pixels of more than `memory_limit` bytes go to a nameless file in `scratch` (the system's temporary folder if not
     given), which is gone when the store is. `progress` is told how many of how many files are done.
     """
     pixels = _room(len(paths), size, memory_limit, scratch)
     readable: list[Path] = []
-    unreadable: list[Unreadable] = []
-    for done, (path, result) in enumerate(zip(paths, _decoded(paths, size), strict=True), start=1):
+    outcomes: list[FileOutcome] = []
+    for path, result in zip(paths, _decoded(paths, size), strict=True):
         if isinstance(result, str):
-            unreadable.append(Unreadable(path, result))
-            if on_error is not None:
-                on_error(unreadable[-1])
+            outcomes.append(FileOutcome(path, Kind.UNREADABLE, result))
         else:
-            pixels[len(readable)] = result
+            outcomes.append(FileOutcome(path, shape=result.shape))
+            pixels[len(readable)] = result.pixels.transpose(2, 0, 1)
             readable.append(path)
         if progress is not None:
-            progress(done, len(paths))
-    return Store(pixels, np.arange(len(readable)), tuple(readable)), unreadable
+            progress(len(outcomes), len(paths))
+    return Store(pixels, np.arange(len(readable)), tuple(readable)), outcomes
 
 
 def from_arrays(images: Pixels | Sequence[Pixels], size: int) -> Store:
@@ -120,27 +113,11 @@ def from_arrays(images: Pixels | Sequence[Pixels], size: int) -> Store:
     return Store(pixels, np.arange(len(pixels)), None)
 
 
-def typical_size(images: Sequence[Path] | Sequence[Pixels] | Pixels, sample: int = 64) -> int:
-    """The median of the shorter sides of a sample spread over the images; of a file only the header is read."""
-    chosen = np.unique(np.linspace(0, len(images) - 1, min(sample, len(images))).astype(int))
-    sides = [side for index in chosen if (side := _shorter_side(images[index])) is not None]
-    if not sides:
-        raise ImageFolderError(f"none of {len(images)} images can be read; `normscope doctor` lists why")
-    return int(np.median(sides))
-
-
 def _normalised(indices: Indices) -> slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]:
     if isinstance(indices, slice):
         return indices
     array = np.atleast_1d(np.asarray(indices))
     return array if array.size else array.astype(np.intp)  # an empty list has no integers to go by
-
-
-def _shorter_side(image: Path | Pixels) -> int | None:
-    try:
-        return int(min(image.shape[:2] if isinstance(image, np.ndarray) else dimensions(image)))
-    except ImageError:
-        return None
 
 
 def _what(image: object) -> str:
@@ -168,9 +145,9 @@ def _room(n: int, size: int, memory_limit: int, scratch: Path | None) -> Pixels:
         ) from error
 
 
-def _decoded(paths: Sequence[Path], size: int) -> Iterator[Pixels | str]:
-    """The pixels of each path or the reason why there are none, in order; a few are decoded ahead."""
-    waiting: deque[Future[Pixels | str]] = deque()
+def _decoded(paths: Sequence[Path], size: int) -> Iterator[Picture | str]:
+    """Each image at this size or the reason why there is none, in order; a few are decoded ahead."""
+    waiting: deque[Future[Picture | str]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
         try:
             for path in paths:
@@ -183,8 +160,8 @@ def _decoded(paths: Sequence[Path], size: int) -> Iterator[Pixels | str]:
             pool.shutdown(cancel_futures=True)
 
 
-def _decode(path: Path, size: int) -> Pixels | str:
+def _decode(path: Path, size: int) -> Picture | str:
     try:
-        return resize(decode(path).pixels, size).transpose(2, 0, 1)
+        return decode_file(path, size)
     except ImageError as error:
         return str(error)  # the error itself would keep the half-decoded image alive

@@ -1,0 +1,158 @@
+"""Decodes files from anywhere: whatever a file holds, it takes bounded time and memory to get an image or a reason.
+
+Small files are decoded here, which is fastest; none of them can take long. All others, and those that fail, go to a
+worker process, which the system ends when a file takes too much time or memory. Workers are kept for later files.
+"""
+
+import atexit
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from normscope.errors import ImageError, NormscopeError
+from normscope.images.reader import FORMATS, Picture, decode, open_file
+from normscope.images.worker import MEMORY, OUT_OF_MEMORY, PATIENCE, READY, SECONDS
+
+__all__ = ["decode_file", "decode_in_worker"]
+
+SMALL_BYTES = 2**16
+SMALL_PIXELS = 2**18  # and at these sizes a JPEG of thousands of scans, the slowest known, takes a second
+SMALL_FORMATS = tuple(format for format in FORMATS if format != "TIFF")  # libtiff prints to standard error
+WORKERS = max(2, os.cpu_count() or 1)  # at most; further threads wait for one
+START = "import sys; sys.path[:] = sys.argv[1:]; from normscope.images.worker import serve; serve()"
+OUT_OF_TIME = {
+    "SIGPROF": f"decoding it takes more than {SECONDS} s",
+    "SIGALRM": f"it could not be read within {PATIENCE} s",
+}
+REASONS = {**OUT_OF_TIME, f"exit code {OUT_OF_MEMORY}": f"decoding it takes more than {MEMORY // 2**20} MB of memory"}
+
+
+def decode_file(path: Path, size: int | None = None) -> Picture:
+    """As `reader.decode`, with time and memory bounded; from any thread."""
+    with open_file(path) as file:
+        beginning = file.read(SMALL_BYTES + 1)
+    if len(beginning) <= SMALL_BYTES:
+        with suppress(ImageError):
+            return decode(beginning, size, max_pixels=SMALL_PIXELS, formats=SMALL_FORMATS)
+    return decode_in_worker(path, size)
+
+
+def decode_in_worker(path: Path, size: int | None = None) -> Picture:
+    request = json.dumps({"path": str(path.absolute()), "size": size}).encode() + b"\n"
+    with places:
+        worker = idle_or_new()
+        while (reply := worker.ask(request)) is None:
+            end = worker.ended_by
+            if worker.fresh or end in OUT_OF_TIME:
+                raise ImageError(REASONS.get(end, f"the decoder crashed on it ({end})"))
+            worker = Worker()  # an earlier file may have left the last one damaged or short of memory
+        idle.append(worker)
+    if isinstance(reply, str):
+        raise ImageError(reply)
+    return reply
+
+
+class Worker:
+    """A process that runs `worker.serve`."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", START, *sys.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy would reserve memory for each thread
+        )
+        self.requests = cast(io.BufferedWriter, self.process.stdin)
+        self.replies = cast(io.BufferedReader, self.process.stdout)
+        self.ready = False
+        self.fresh = True  # has not answered yet
+
+    def ask(self, request: bytes) -> Picture | str | None:
+        """The image or why there is none; None if the process ended instead, which is then of no further use."""
+        try:
+            reply = self.exchange(request)
+        except BaseException:
+            self.process.kill()
+            self.close()
+            raise
+        if reply is None:
+            self.close()
+            if self.ended_by == "SIGINT":
+                raise KeyboardInterrupt
+            if not self.ready:
+                raise NormscopeError(f"no image can be decoded: {sys.executable} does not start ({self.ended_by})")
+        else:
+            self.fresh = False
+        return reply
+
+    def exchange(self, request: bytes) -> Picture | str | None:
+        with suppress(BrokenPipeError):
+            self.requests.write(request)
+            self.requests.flush()
+        self.ready = self.ready or self.replies.readline() == READY
+        line = self.replies.readline()
+        if not line:
+            return None
+        reply = json.loads(line)
+        if "error" in reply:
+            return str(reply["error"])
+        pixels = np.empty(reply["pixels"], np.uint8)
+        if self.replies.readinto(pixels.data) < pixels.nbytes:
+            return None
+        return Picture(pixels, tuple(reply["shape"]), reply["format"], reply["mode"], reply["animated"])
+
+    @property
+    def ended_by(self) -> str:
+        code = self.process.returncode
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+    def close(self) -> None:
+        """A process that waits for a request ends by this; none is left behind."""
+        for pipe in (self.requests, self.replies):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        self.process.wait()
+
+
+idle: list[Worker] = []  # appending and popping are atomic
+places = threading.Semaphore(WORKERS)
+
+
+def idle_or_new() -> Worker:
+    while idle:
+        with suppress(IndexError):  # another thread was faster
+            worker = idle.pop()
+            if worker.process.poll() is None:
+                return worker
+            worker.close()
+    return Worker()
+
+
+@atexit.register
+def close_idle() -> None:
+    while idle:
+        idle.pop().close()
+
+
+def forget_all() -> None:
+    """In a fork: they are the parent's, and could not tell that it has ended if this process kept their pipes."""
+    global places
+    for worker in idle:
+        worker.process.returncode = 0  # it is no child of this process, which shall not wait for it
+        worker.close()
+    idle.clear()
+    places = threading.Semaphore(WORKERS)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_all)
