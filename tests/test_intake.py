@@ -7,7 +7,7 @@ from PIL import Image
 from normscope.errors import ImageFolderError
 from normscope.images import store as stores
 from normscope.images.outcome import Kind
-from normscope.intake import check_worth_learning, common_size, expand, gather, split, typical_size
+from normscope.intake import check_worth_learning, common_size, expand, gather, typical_size
 
 RNG = np.random.default_rng(0)
 
@@ -175,15 +175,6 @@ def test_one_image_that_differs_is_enough():
     images = np.repeat(noise(1, 28, 28), 8, 0)
     images[-1, 0, 0] ^= 255
     check_worth_learning(gather(images, 28)[0])
-
-
-def test_split_is_a_partition_and_none_holds_nothing_out():
-    store, _ = gather(noise(40, 28, 28), 28)
-    training, held = split(store, 0.1, np.random.default_rng(0))
-    assert (len(training), len(held)) == (30, 10)
-    both = {training[i].tobytes() for i in range(30)} | {held[i].tobytes() for i in range(10)}
-    assert both == {store[i].tobytes() for i in range(40)}
-    assert split(store, None, np.random.default_rng(0)) == (store, None)
 
 
 def test_common_size():

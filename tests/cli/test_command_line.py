@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from normscope import Detector, __version__
+from normscope import __version__
 from normscope.cli import app, output, progress
-from normscope.training.loop import Progress
+from normscope.training.observer import Progress
 
 VERBS = [verb.callback.__name__ for verb in app.registered_commands]
 MAIN = "from normscope.cli import main; main()"
@@ -92,7 +92,7 @@ def test_a_fault_of_ours_is_one_line_too(run, monkeypatch, good, tmp_path):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("division by\nzero")
 
-    monkeypatch.setattr(Detector, "fit", broken)
+    monkeypatch.setattr("normscope.fitting.fit", broken)
     code, out, err = run("fit", good, "-o", tmp_path / "m", "--method", "knn")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
@@ -103,7 +103,7 @@ def test_an_error_of_the_system_names_the_file(run, monkeypatch, tmp_path):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device", str(tmp_path / "m"))
 
-    monkeypatch.setattr(Detector, "__init__", full)
+    monkeypatch.setattr("normscope.fitting.fit", full)
     assert run("fit", tmp_path, "-o", tmp_path / "m").err == f"error: {tmp_path / 'm'}: No space left on device\n"
 
 
@@ -111,7 +111,7 @@ def test_interrupted_is_130(run, monkeypatch, good, tmp_path):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Detector, "fit", interrupted)
+    monkeypatch.setattr("normscope.fitting.fit", interrupted)
     assert run("fit", good, "-o", tmp_path / "m", "--method", "knn") == (130, "", "interrupted\n")
     assert not list(tmp_path.iterdir())
 
@@ -233,9 +233,9 @@ def test_bars_fit_into_80_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     record = {"loss": 4.5678, **{f"another {number}": 1.0 for number in range(9)}}
-    with progress.bars() as show:
-        show.images("reading", 3, 60)
-        show.training(Progress("train", 12, 3200, 0, 2.0, record))
+    with progress.bars() as observer:
+        observer.images("reading", 3, 60)
+        observer.step(Progress("train", 12, 3200, 0, 2.0, record))
     lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in re.split("[\r\n]", terminal.text)]
     assert any(line.startswith("reading ") and "3/60" in line for line in lines)
     assert any(line.startswith("train ") and "12/3200" in line and "6.0 steps/s  loss 4.57" in line for line in lines)
@@ -243,9 +243,9 @@ def test_bars_fit_into_80_columns(monkeypatch):
 
 
 def test_no_bars_where_nobody_looks(capsys):
-    with progress.bars() as show:
-        show.images("reading", 3, 60)
-        show.training(Progress("train", 12, None, 0, 2.0, {}))
+    with progress.bars() as observer:
+        observer.images("reading", 3, 60)
+        observer.step(Progress("train", 12, None, 0, 2.0, {}))
     assert capsys.readouterr() == ("", "")
 
 

@@ -8,8 +8,10 @@ import pytest
 from PIL import Image
 
 from normscope import load
-from normscope.cli.score import no_formula, write_csv
+from normscope.cli.score import as_csv, no_formula
 from normscope.images.notation import from_printable
+from normscope.model import Model
+from normscope.training.interrupt import Terminated
 
 KEYS = ["path", "score", "p_value", "anomalous", "error"]
 
@@ -81,7 +83,7 @@ def test_csv_has_all_rows_and_any_name(run, model, images, tmp_path):
         rows = list(csv.DictReader(file))
     assert code == 3
     assert out == ""
-    assert err.splitlines()[-1] == f"wrote {tmp_path / 'rows.csv'}"
+    assert err.splitlines()[0] == f"wrote 3 rows to {tmp_path / 'rows.csv'}"
     assert list(rows[0]) == KEYS
     names = [row["path"].removeprefix(f"{folder}/") for row in rows]
     assert names == ["bad, really.png", "two\\nlines.png", "\\udcff.png"]
@@ -125,10 +127,9 @@ def test_no_cell_of_a_csv_is_a_formula(run, model, images, tmp_path, monkeypatch
     assert '"a;=1.png"' in text  # a spreadsheet that divides at semicolons leaves it whole
 
 
-def test_a_negative_score_stays_a_number(tmp_path):
+def test_a_negative_score_stays_a_number():
     row = {"path": "-1.png", "score": -1.4, "p_value": 0.5, "anomalous": False, "error": None}
-    write_csv(tmp_path / "rows.csv", [row])
-    assert (tmp_path / "rows.csv").read_text().splitlines()[1] == r'"\x2d1.png",-1.4,0.5,False,""'
+    assert as_csv([row]).splitlines()[1] == r'"\x2d1.png",-1.4,0.5,False,""'
     assert no_formula("") == ""
 
 
@@ -202,18 +203,46 @@ def test_a_model_that_is_something_else(refused, verb, model, good, tmp_path):
 
 
 def test_nowhere_to_write_is_known_before_scoring(refused, model, good, tmp_path, monkeypatch):
-    monkeypatch.setattr("normscope.detector.load", lambda *args, **kwargs: pytest.fail("too late"))
+    monkeypatch.setattr("normscope.model.load", lambda *args, **kwargs: pytest.fail("too late"))
     assert "nowhere does not exist" in refused("score", model, good, "--csv", tmp_path / "nowhere" / "rows.csv")
     assert "is a folder" in refused("score", model, good, "--csv", tmp_path)
 
 
-def test_interrupted_leaves_no_csv(run, model, good, tmp_path, monkeypatch):
-    def interrupted(*args, **kwargs):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
+def test_interrupted_it_keeps_the_rows_so_far(run, model, good, tmp_path, monkeypatch, signal, code):
+    def interrupted(self, *args, **kwargs):
+        if len(rows) == 3:
+            raise signal
+        rows.append(row(self, *args, **kwargs))
+        return rows[-1]
 
-    monkeypatch.setattr("normscope.detector.Detector.row", interrupted)
-    assert run("score", model, good, "--csv", tmp_path / "rows.csv").code == 130
+    rows, row = [], Model.row
+    monkeypatch.setattr(Model, "row", interrupted)
+    result = run("score", model, good, "--csv", tmp_path / "rows.csv")
+    assert result.code == code
+    assert "wrote 3 rows to" in result.err
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 1 + 3
+
+
+def test_a_full_disk_is_named_and_the_rows_go_to_standard_output(run, model, good, tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    code, out, err = run("score", model, good, "--csv", tmp_path / "rows.csv")
+    assert code == 2
+    assert "rows.csv cannot be written (No space left on device): none of 20 rows is in it" in err
+    assert len(out.splitlines()) == 1 + 20
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_go_into_devices_and_through_links(run, model, good, tmp_path):
+    assert run("score", model, good, "--csv", "/dev/null").code == 0
+    (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
+    assert run("score", model, good, "--csv", tmp_path / "link.csv").code == 0
+    assert (tmp_path / "link.csv").is_symlink()
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 1 + 20
+    assert Path("/dev/null").is_char_device()
 
 
 def test_a_model_without_calibration_gives_scores_alone(run, good, tmp_path):
