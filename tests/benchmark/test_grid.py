@@ -41,7 +41,7 @@ class Stuck(Quick):
 
     def run(self, cell: Cell) -> dict:
         super().run(cell)
-        return self.answer.result()
+        return self.answer.result(timeout=30)
 
     def end(self) -> None:
         super().end()
