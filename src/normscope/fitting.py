@@ -68,6 +68,8 @@ def fit(
     encoded = inference.encoded(method, normal, options.device, observer)
     budget = training_seconds(options, method, encoded, len(training), time.perf_counter() - began)
     plan = make_plan(options, budget, train_images, known, checkpoint, resume)
+    if advice := method.advice():
+        observer.note(advice)
     outcome = train(method, train_images, known, plan, observer, allow_collapse)
     reference = loop.finish(method, encoded.subset(training), options.seed)
     calibration, outliers = None, list[Outlier]()

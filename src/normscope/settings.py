@@ -46,9 +46,14 @@ def parse(cls: type[S], assignments: Sequence[str]) -> S:
 
 
 def build(cls: type[S], values: Mapping[str, object]) -> S:
-    """Settings from Python values or from what `to_json` returned; a field that is not named keeps its default."""
+    """Settings from Python values or from what `to_json` returned; a field that is not named keeps its default.
+
+    A class may have PRESETS, values by the name that its field `preset` is given: they replace the defaults.
+    """
     known = fields(cls)
-    return cls(**{key: convert(check, key, value, known) for key, value in values.items()})
+    presets: Mapping[object, Mapping[str, object]] = getattr(cls, "PRESETS", {})
+    checked = {key: convert(check, key, value, known) for key, value in values.items()}
+    return cls(**{**presets.get(checked.get("preset"), {}), **checked})
 
 
 def to_json(settings: DataclassInstance) -> dict[str, JSON]:

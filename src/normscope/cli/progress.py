@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from normscope.cli.output import say
 from normscope.training.observer import Observer, Progress
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def bars() -> Iterator[Observer]:
     """An observer with two bars, shown when they first move: images done, and steps trained with rate and loss."""
     if not sys.stderr.isatty():
-        yield Observer()
+        yield Notes()
         return
     from rich.console import Console  # rich takes a quarter of a second to import
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -32,7 +33,14 @@ def bars() -> Iterator[Observer]:
         yield Bars(display)
 
 
-class Bars(Observer):
+class Notes(Observer):
+    """Says what the user should know, and nothing else."""
+
+    def note(self, text: str) -> None:
+        say(f"note: {text}")
+
+
+class Bars(Notes):
     """Shows what it observes."""
 
     def __init__(self, display: "Display") -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import Optimizer
 
 from normscope.networks.resnet import ResNet, layout
 from normscope.objective import Entropy, Information, Separation
@@ -23,7 +23,8 @@ from normscope.scoring.surprisal import fit_gaussian, fit_mixture, gaussian, mix
 from normscope.scoring.two_fold import two_fold
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference, part
-from normscope.training.muon import Muon
+from normscope.training.muon import muon_and_adamw
+from normscope.training.schedules import warm_cosine
 from normscope.training.steps import spread, update
 from normscope.views.augment import Recipe, random_view
 from normscope.views.shifts import rotations
@@ -97,13 +98,8 @@ class Surprisal(Method):
         return [Phase("train", s.epochs, s.batch_size, warm_cosine, s.least_steps)]
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
-        s, weights = self.settings, list(self.parameters())
-        convolutions = [weight for weight in weights if weight.ndim == 4]
-        others = [weight for weight in weights if weight.ndim < 4]
-        return {
-            "convolutions": Muon(convolutions, s.convolution_rate),
-            "others": AdamW(others, s.learning_rate, weight_decay=s.weight_decay),
-        }
+        s = self.settings
+        return muon_and_adamw(self.parameters(), s.convolution_rate, s.learning_rate, s.weight_decay)
 
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images = torch.cat(batch)
@@ -206,8 +202,3 @@ def classified(logits: Tensor, label: Tensor) -> Pair:
     logits, label = logits.reshape(-1, k), label.repeat_interleave(logits[..., 0].numel() // len(label))
     right = F.one_hot(label, k).bool()
     return logits[right], logits[~right].view(-1, k - 1)
-
-
-def warm_cosine(progress: float) -> float:
-    """Rises over the first twentieth, then falls to nothing along a cosine."""
-    return min(1.0, (progress + 0.01) / 0.05) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -4,7 +4,7 @@ The tables leave open what AMDIM's published model settles, so this follows it: 
 ReLU after its sum, and reflection for the one padding there is (big's first convolution).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -37,12 +37,21 @@ PRESETS = {
 
 
 def encoder(
-    preset: str, channels: int = 3, output_norm: bool = False, initialisation: Initialisation = "kaiming"
+    preset: str,
+    channels: int = 3,
+    output_norm: bool = False,
+    initialisation: Initialisation = "kaiming",
+    code: int | None = None,
+    rectify: bool = False,
 ) -> "Amdim":
-    """A new encoder of one of the `PRESETS`: small and big are the paper's, medium, slim and tiny run on a CPU."""
+    """A new encoder of one of the `PRESETS`: small and big are the paper's, medium, slim and tiny run on a CPU.
+
+    `code` replaces the size of the code that goes with the preset.
+    """
     if preset not in PRESETS:
         raise SettingError(f"no encoder {preset!r}; choose from {', '.join(PRESETS)}")
-    return Amdim(PRESETS[preset], channels, output_norm, initialisation)
+    chosen = PRESETS[preset] if code is None else replace(PRESETS[preset], code=code)
+    return Amdim(chosen, channels, output_norm, initialisation, rectify)
 
 
 class Amdim(nn.Module):
@@ -53,7 +62,8 @@ class Amdim(nn.Module):
 
     `output_norm` adds AMDIM's batch norm on the code, which the paper does not list. `initialisation="zero"` sets the
     second convolution of every residual convolution to zero, as AMDIM does: the untrained code is then zero beyond
-    its first `width` entries.
+    its first `width` entries. `rectify` puts a ReLU after every residual sum and on the code, which the paper does not
+    list either: a linear code has no way to be sparse.
     """
 
     def __init__(
@@ -62,6 +72,7 @@ class Amdim(nn.Module):
         channels: int = 3,
         output_norm: bool = False,
         initialisation: Initialisation = "kaiming",
+        rectify: bool = False,
     ) -> None:
         super().__init__()
         _check(preset, channels, initialisation)
@@ -75,12 +86,15 @@ class Amdim(nn.Module):
             residual_block(self.local_channels, preset.code, kernel=3, stride=1, depth=1),
         )
         self.output_norm = nn.BatchNorm1d(preset.code) if output_norm else nn.Identity()
-        if initialisation == "zero":
-            _zero_second_convolutions(self)
+        self.rectify = rectify
+        for part in self.modules():
+            if isinstance(part, ResidualConvolution):
+                part.prepare(zero=initialisation == "zero", rectify=rectify)
 
     def forward(self, images: Tensor) -> Features:
         local = self.local_blocks(self.stem(self._to_native(images)))
-        return Features(self.output_norm(self.code_blocks(local).flatten(1)), local)
+        code = self.output_norm(self.code_blocks(local).flatten(1))
+        return Features(code.relu() if self.rectify else code, local)
 
     def _to_native(self, images: Tensor) -> Tensor:
         if images.shape[1] not in (1, self.channels):
@@ -104,10 +118,18 @@ class ResidualConvolution(nn.Module):
         self.second = nn.Conv2d(outputs, outputs, 1, bias=False)
         self.kernel, self.stride, self.new_channels = kernel, stride, outputs - inputs
         self.shrink = nn.Conv2d(inputs, outputs, kernel, stride) if outputs < inputs else None
+        self.rectify = False
+
+    def prepare(self, zero: bool, rectify: bool) -> None:
+        """`zero`: begin as the shortcut alone; `rectify`: a ReLU after the sum."""
+        self.rectify = rectify
+        if zero:
+            nn.init.zeros_(self.second.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         branch: Tensor = self.second(self.first(x).relu())
-        return branch + self._shortcut(x)
+        summed = branch + self._shortcut(x)
+        return summed.relu() if self.rectify else summed
 
     def _shortcut(self, x: Tensor) -> Tensor:
         if self.shrink is not None:
@@ -122,17 +144,22 @@ class LocalProjector(nn.Module):
     """Local map [n, channels, h, w] → [n, code, h, w]: AMDIM's nonlinear 1×1 projector beside a linear shortcut.
 
     The shortcut starts close to the identity where `code >= channels`. `output_norm` adds AMDIM's batch norm, which
-    the paper does not list; `initialisation` is that of the encoder.
+    the paper does not list; `initialisation` and `rectify` are those of the encoder.
     """
 
     def __init__(
-        self, channels: int, code: int, output_norm: bool = False, initialisation: Initialisation = "kaiming"
+        self,
+        channels: int,
+        code: int,
+        output_norm: bool = False,
+        initialisation: Initialisation = "kaiming",
+        rectify: bool = False,
     ) -> None:
         super().__init__()
         self.first = nn.Conv2d(channels, code, 1, bias=False)
         self.second = nn.Conv2d(code, code, 1, bias=False)
         self.shortcut = nn.Conv2d(channels, code, 1)
-        self.output_norm = nn.BatchNorm2d(code) if output_norm else nn.Identity()
+        self.output_norm, self.rectify = nn.BatchNorm2d(code) if output_norm else nn.Identity(), rectify
         if code >= channels:
             nn.init.uniform_(self.shortcut.weight, -0.01, 0.01)
             with torch.no_grad():
@@ -142,7 +169,7 @@ class LocalProjector(nn.Module):
 
     def forward(self, local: Tensor) -> Tensor:
         projected: Tensor = self.output_norm(self.second(self.first(local).relu()) + self.shortcut(local))
-        return projected
+        return projected.relu() if self.rectify else projected
 
 
 def residual_block(inputs: int, outputs: int, kernel: int, stride: int, depth: int) -> nn.Sequential:
@@ -184,12 +211,6 @@ def _big(preset: Preset, channels: int) -> tuple[nn.Sequential, nn.Sequential]:
         residual_block(8 * w, 8 * w, kernel=3, stride=1, depth=depth),
     )
     return stem, blocks
-
-
-def _zero_second_convolutions(module: nn.Module) -> None:
-    for part in module.modules():
-        if isinstance(part, ResidualConvolution):
-            nn.init.zeros_(part.second.weight)
 
 
 def _check(preset: Preset, channels: int, initialisation: str) -> None:

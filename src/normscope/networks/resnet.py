@@ -48,6 +48,25 @@ class ResNet(nn.Module):
         return [F.relu(x) for x in (*maps[:2], self.norm(maps[2]))]
 
 
+class CodeResNet(nn.Module):
+    """A ResNet under a head like the paper's: images → code [n, code_size] and local map [n, local_channels, h', w'].
+
+    The head has two linear layers with batch norm and ReLU between them; `rectify` puts a ReLU on the code.
+    """
+
+    def __init__(self, channels: int, width: int, size: int, code: int, rectify: bool) -> None:
+        super().__init__()
+        self.trunk = ResNet(channels, width, 1, size)
+        d = self.local_channels = self.trunk.dimension
+        self.head = nn.Sequential(nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, code))
+        self.code_size, self.rectify = code, rectify
+
+    def forward(self, x: Tensor) -> Features:
+        pooled, local = self.trunk(x)
+        code = self.head(pooled)
+        return Features(code.relu() if self.rectify else code, local)
+
+
 def layout(maps: Sequence[Tensor]) -> Tensor:
     """What is roughly where: each map averaged over the quarters of the image and scaled to length 1, side by side."""
     return torch.cat([F.normalize(F.adaptive_avg_pool2d(x, 2).flatten(1), dim=1) for x in maps], 1)

@@ -11,6 +11,10 @@ from torch import Tensor
 
 from normscope.objective import Entropy
 from normscope.objective.critics import BOUND
+from normscope.objective.entropy import gaussian, gaussian_sum, l2, laplace, laplace_sum
+
+NORMS = (laplace, laplace_sum, gaussian, gaussian_sum, l2)
+HALVINGS = 12  # of β, in search of one that does not collapse
 
 GRID = 2000  # clipped similarities tried between 0 and the bound
 
@@ -59,3 +63,19 @@ def penalties(entropy: Entropy, values: Tensor, active: int, size: int) -> Tenso
     """H of codes whose first `active` of `size` entries are the value, for each of the values [m] → [m]."""
     code = (torch.arange(size) < active).double()[None]
     return torch.stack([entropy(value * code) for value in values])
+
+
+def verdict(entropy: Entropy, beta: float | str, size: int, scale: float, images: int) -> str | None:
+    """What to say before training if a collapse is the best that the objective has; None if not, or not known."""
+    if isinstance(beta, str) or entropy not in NORMS or optimum(entropy, beta, size, scale, images).alive:
+        return None
+    smaller = [beta / 2**k for k in range(1, HALVINGS)]
+    works = next((b for b in smaller if optimum(entropy, b, size, scale, images).alive), None)
+    nearest = f"beta={works:.3g} has another" if works else "so it is at any beta"
+    root = size**0.5
+    if scale > root and optimum(entropy, beta, size, root, images).alive:
+        nearest += ", and clip_scale=root has another at this beta"
+    return (
+        f"with codes of {size} entries, c1 = {scale:.4g} and beta = {beta:.4g} a collapsed code is the best that the "
+        f"objective has; {nearest}"
+    )

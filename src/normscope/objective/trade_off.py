@@ -68,8 +68,13 @@ class TradeOff(nn.Module):
 
     def current_beta(self, progress: float) -> Tensor:
         beta = self.balance.clone() if self.beta == "auto" else torch.full_like(self.balance, self.beta)
-        return beta * min(1.0, progress / self.ramp) if self.ramp else beta
+        return beta * ramp(progress, self.ramp)
 
     def rebalance(self, lacking: Tensor, entropy: Tensor) -> None:
         step = (entropy.clamp(min=1e-6) / lacking.clamp(min=1e-6)).log().clamp(-1, 1)
         self.balance.mul_((0.01 * step).exp()).clamp_(1e-3, 1e3)
+
+
+def ramp(progress: float, share: float) -> float:
+    """From 0 to 1 over the first `share` of training."""
+    return min(1.0, progress / share) if share else 1.0

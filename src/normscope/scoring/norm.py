@@ -1,8 +1,12 @@
 """The paper's score: how large the code is. Its NormalScore is negated here, once."""
 
+import torch
 from torch import Tensor
 
 from normscope.objective.critics import soft_clip
+
+FLOOR = 0.1  # added to norms before their logarithm: a rectified code may be zero
+OWN_SHARE = 0.5  # how much the norms of an image's own shifted versions count against its own
 
 
 def norm(code: Tensor, scale: float) -> Tensor:
@@ -14,3 +18,17 @@ def norm_with_local(code: Tensor, local: Tensor, scale: float) -> Tensor:
     """−(sim(g, g) + sim(g, l)), clipped once (Algorithm 5); code [n, d], local [n, d, h, w] → [n]."""
     similarity = (code * code).sum(1) + (code * local.sum((2, 3))).sum(1)
     return -soft_clip(similarity, scale)
+
+
+def norm_ratio(norms: Tensor) -> Tensor:
+    """Norms of an image and of its shifted versions [n, 1 + shifts] → [n]: the likelihood-ratio form of the score.
+
+    −(log‖z‖ − ½·mean log‖z_shifted‖): a code that is long whatever way the image is turned says little of it.
+    """
+    logs = (norms + FLOOR).log()
+    return -(logs[:, 0] - OWN_SHARE * logs[:, 1:].mean(1))
+
+
+def similarity_norm(similarity: Tensor) -> Tensor:
+    """sim(z, z) → ‖z‖; nothing for a similarity below zero, which only codes that are not rectified have."""
+    return torch.sqrt(similarity.clamp(min=0))

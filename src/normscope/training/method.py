@@ -90,6 +90,10 @@ class Method(nn.Module):
     def load_pretrained(self) -> None:
         """Get weights that come from elsewhere; called before a fit, and not when a model file is loaded."""
 
+    def advice(self) -> str | None:
+        """What is known against these settings before any training; None for nothing."""
+        return None
+
     def phases(self) -> Sequence[Phase]:
         """In order; none if there is nothing to train."""
         return ()

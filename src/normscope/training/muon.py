@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 
 QUINTIC = (3.4445, -4.7750, 2.0315)
 ROUNDS = 4
@@ -34,6 +34,17 @@ class Muon(Optimizer):
                 gradient = weight.grad.lerp(average, group["momentum"]).flatten(1)  # Nesterov's
                 scale = math.sqrt(max(1.0, gradient.shape[0] / gradient.shape[1]))
                 weight.add_(orthogonal(gradient).view_as(weight), alpha=-group["lr"] * scale)
+
+
+def muon_and_adamw(
+    parameters: Iterable[Tensor], convolution_rate: float, learning_rate: float, weight_decay: float
+) -> dict[str, Optimizer]:
+    """Muon for convolutions, AdamW for all other parameters."""
+    every = list(parameters)
+    return {
+        "convolutions": Muon([weight for weight in every if weight.ndim == 4], convolution_rate),
+        "others": AdamW([weight for weight in every if weight.ndim < 4], learning_rate, weight_decay=weight_decay),
+    }
 
 
 def orthogonal(matrix: Tensor) -> Tensor:

@@ -24,6 +24,9 @@ class Observer:
     every = 0
     """Epochs between two calls of `epoch`; 0 for none: each costs a pass over the training images."""
 
+    def note(self, text: str) -> None:
+        """Called before training with what the user should know of the settings."""
+
     def images(self, doing: str, done: int, of: int) -> None:
         """Called as images are read, summed up, scored: what is being done, to how many already, and of how many."""
 

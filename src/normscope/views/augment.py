@@ -35,6 +35,24 @@ def random_view(x: Tensor, recipe: Recipe) -> Tensor:
         return blur(x, recipe.blur) if recipe.blur else x
 
 
+def amdim_views(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Two views as AMDIM draws them (Bachman et al. 2019): one flip for both, then for each a shift by up to an eighth
+    of the side in four of five images, colour jitter, and grey for a quarter."""
+    with torch.autocast(x.device.type, enabled=False):
+        flipped = torch.where((torch.rand(len(x)) < 0.5).to(x.device)[:, None, None, None], x.flip(3), x)
+        one, other = (recolour(translated(flipped, 0.8), 0.5, 0.25) for _ in range(2))
+        return one, other
+
+
+def translated(x: Tensor, chance: float) -> Tensor:
+    """A random part of the batch moved by up to an eighth of the side; from beyond the edge comes the mirror image."""
+    n, moved = len(x), (torch.rand(len(x)) < chance).float()
+    theta = torch.eye(2, 3).repeat(n, 1, 1)
+    theta[:, :, 2] = torch.empty(n, 2).uniform_(-0.25, 0.25) * moved[:, None]
+    grid = F.affine_grid(theta.to(x), list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
+
+
 def crop_and_flip(x: Tensor, smallest_area: float, flip: float) -> Tensor:
     """Random resized crop (area from smallest_area to 1, aspect ratio from 3/4 to 4/3) and mirror image, in one go."""
     n = len(x)

@@ -3,10 +3,15 @@
 Functions here take the images alone and draw what they need from torch's global generator, for each image.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 __all__ = ["cut_paste", "noise", "patches2", "patches3", "rotation"]
+
+
+Shift = Callable[[Tensor], Tensor]
 
 
 def rotations(x: Tensor) -> list[Tensor]:
