@@ -29,6 +29,11 @@ SMALL_PIXELS = 2**18  # and at these sizes a JPEG of thousands of scans, the slo
 SMALL_FORMATS = tuple(format for format in FORMATS if format != "TIFF")  # libtiff prints to standard error
 WORKERS = max(2, os.cpu_count() or 1)  # at most; further threads wait for one
 START = "import sys; sys.path[:] = sys.argv[1:]; from normscope.images.worker import serve; serve()"
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",  # numpy would reserve memory for each thread
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),  # glibc would give the memory of each image back to the system and ask for it
+    "MALLOC_TRIM_THRESHOLD_": str(2**26),  # again for the next: half of the time for photographs
+}
 OUT_OF_TIME = {
     "SIGPROF": f"decoding it takes more than {SECONDS} s",
     "SIGALRM": f"it could not be read within {PATIENCE} s",
@@ -70,7 +75,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy would reserve memory for each thread
+            env={**os.environ, **ENVIRONMENT},
         )
         self.requests = cast(io.BufferedWriter, self.process.stdin)
         self.replies = cast(io.BufferedReader, self.process.stdout)
