@@ -80,17 +80,18 @@ def read_at_typical_size(
     It is known only when all have been read. So it is guessed from a few, and in the rare case that the guess was wrong
     all are read again: most folders hold images of one size, or of sizes above the largest.
     """
-    guess = typical_size(shapes(store.from_paths(spread(paths), SMALLEST)[1]), largest)
+    guess = typical_size(decoded_shapes(store.from_paths(spread(paths), SMALLEST)[1]), largest)
     pixels, outcomes = store.from_paths(paths, guess, progress=watch)
-    size = typical_size(shapes(outcomes), largest)
+    size = typical_size(decoded_shapes(outcomes), largest)
     return (pixels, outcomes) if size == guess else store.from_paths(paths, size, progress=watch)
 
 
 def spread(paths: Sequence[Path], n: int = 3) -> Sequence[Path]:
+    """At most n paths, at equal distances."""
     return paths if len(paths) <= n else [paths[len(paths) * index // n] for index in range(n)]
 
 
-def shapes(outcomes: Sequence[FileOutcome]) -> list[tuple[int, int]]:
+def decoded_shapes(outcomes: Sequence[FileOutcome]) -> list[tuple[int, int]]:
     return [one.shape for one in outcomes if one.shape is not None]
 
 

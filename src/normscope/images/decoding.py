@@ -1,7 +1,7 @@
-"""Decodes files from anywhere: whatever a file holds, it takes bounded time and memory to get an image or a reason.
+"""Decodes files that nobody vouches for: each becomes an image or a reason, within bounded time and memory.
 
-Small files are decoded here, which is fastest; none of them can take long. All others, and those that fail, go to a
-worker process, which the system ends when a file takes too much time or memory. Workers are kept for later files.
+Small files are decoded in this process, which is fastest; at most that takes a second. All others, and those that fail,
+go to a worker process, which the system ends when a file takes too much time or memory. Workers are reused.
 """
 
 import atexit
@@ -25,12 +25,17 @@ from normscope.images.worker import MEMORY, OUT_OF_MEMORY, PATIENCE, READY, SECO
 __all__ = ["decode_file", "decode_in_worker"]
 
 SMALL_BYTES = 2**16
-SMALL_PIXELS = 2**18  # and at these sizes a JPEG of thousands of scans, the slowest known, takes a second
+SMALL_PIXELS = 2**18  # with both limits the slowest file known, a JPEG of 5000 scans, takes a second
 SMALL_FORMATS = tuple(format for format in FORMATS if format != "TIFF")  # libtiff prints to standard error
 WORKERS = max(2, os.cpu_count() or 1)  # at most; further threads wait for one
 START = "import sys; sys.path[:] = sys.argv[1:]; from normscope.images.worker import serve; serve()"
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",  # numpy would reserve memory for each thread
+    "MALLOC_MMAP_THRESHOLD_": str(2**25),  # glibc would give the memory of each image back to the system and ask for it
+    "MALLOC_TRIM_THRESHOLD_": str(2**26),  # again for the next: half of the time for photographs
+}
 OUT_OF_TIME = {
-    "SIGPROF": f"decoding it takes more than {SECONDS} s",
+    "SIGPROF": f"decoding it takes more than {SECONDS} s of processor time",
     "SIGALRM": f"it could not be read within {PATIENCE} s",
 }
 REASONS = {**OUT_OF_TIME, f"exit code {OUT_OF_MEMORY}": f"decoding it takes more than {MEMORY // 2**20} MB of memory"}
@@ -70,7 +75,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy would reserve memory for each thread
+            env={**os.environ, **ENVIRONMENT},
         )
         self.requests = cast(io.BufferedWriter, self.process.stdin)
         self.replies = cast(io.BufferedReader, self.process.stdout)
@@ -78,7 +83,7 @@ class Worker:
         self.fresh = True  # has not answered yet
 
     def ask(self, request: bytes) -> Picture | str | None:
-        """The image or why there is none; None if the process ended instead, which is then of no further use."""
+        """The image or why there is none; None if the process ended instead."""
         try:
             reply = self.exchange(request)
         except BaseException:
@@ -117,7 +122,7 @@ class Worker:
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
     def close(self) -> None:
-        """A process that waits for a request ends by this; none is left behind."""
+        """Ends a process that waits for a request; of one that has ended already nothing is left behind."""
         for pipe in (self.requests, self.replies):
             with suppress(BrokenPipeError):
                 pipe.close()
@@ -145,10 +150,10 @@ def close_idle() -> None:
 
 
 def forget_all() -> None:
-    """In a fork: they are the parent's, and could not tell that it has ended if this process kept their pipes."""
+    """After a fork: they are the parent's, and would outlive it if this process kept their pipes open."""
     global places
     for worker in idle:
-        worker.process.returncode = 0  # it is no child of this process, which shall not wait for it
+        worker.process.returncode = 0  # so that this process, whose child it is not, does not wait for it
         worker.close()
     idle.clear()
     places = threading.Semaphore(WORKERS)

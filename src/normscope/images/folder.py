@@ -17,8 +17,6 @@ SUFFIXES = (  # the usual names of reader.FORMATS
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".tif", ".tiff"),
     *(".webp", ".gif", ".ppm", ".pgm", ".pbm", ".pnm"),
 )
-
-
 MISSING = "does not exist"
 
 

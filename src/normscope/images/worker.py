@@ -1,7 +1,8 @@
-"""A process that decodes for `decoding`, so that no file can stall, swell or crash the program itself.
+"""The process in which `decoding` has files decoded, so that none can stall, swell or crash the program itself.
 
-A request is a line of JSON. So is a reply, followed by the bytes of the pixels if there are any. What ends the process
-also tells why: a signal for time, an exit code for memory. Nothing is printed; libtiff would.
+A request is a line of JSON; so is a reply, followed by the bytes of the pixels if there are any. A signal ends the
+process when a file takes too much time, an exit code says that it took too much memory. Nothing is printed; libtiff
+would.
 """
 
 import json
