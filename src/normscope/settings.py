@@ -53,7 +53,8 @@ def build(cls: type[S], values: Mapping[str, object]) -> S:
     known = fields(cls)
     presets: Mapping[object, Mapping[str, object]] = getattr(cls, "PRESETS", {})
     checked = {key: convert(check, key, value, known) for key, value in values.items()}
-    return cls(**{**presets.get(checked.get("preset"), {}), **checked})
+    preset = {key: value for key, value in presets.get(checked.get("preset"), {}).items() if key in known}
+    return cls(**{**preset, **checked})
 
 
 def to_json(settings: DataclassInstance) -> dict[str, JSON]:

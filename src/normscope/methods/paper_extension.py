@@ -6,47 +6,39 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
-from normscope.networks.amdim import LocalProjector, encoder
-from normscope.objective import Entropy, Information
 from normscope.objective.critics import contrast, contrast_each, dot, global_to_each, global_to_local
-from normscope.objective.entropy import laplace
-from normscope.objective.information import infonce
-from normscope.objective.trade_off import Beta, TradeOff
+from normscope.objective.trade_off import TradeOff
 from normscope.scoring.local import MOST_MAPS, fit_heat, heat, random_channels
-from normscope.scoring.norm import norm_with_local
+from normscope.scoring.norm import norm_ratio, norm_with_local, similarity_with_local
 from normscope.scoring.reservoir import Reservoir
+from normscope.training import paper
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
+from normscope.training.paper import Reading
 from normscope.training.steps import spread, update
-from normscope.views.augment import Recipe, random_view
+from normscope.views.shifts import rotations
 
 
 @dataclass(frozen=True)
-class Settings(Recipe):
-    """The paper's values. It leaves open: batch size, views, the norm's scale, batch norm, initialisation."""
+class Settings(Reading):
+    """`entropy_of` code is the paper's equation, both its Algorithm 4; `score` ori is Algorithm 5."""
 
-    beta: Beta = 20.0
-    beta_ramp: float = 0.0
-    information: Information = infonce
-    entropy: Entropy = laplace
     local: Literal["sum", "each"] = "sum"
-    clip_scale: Literal["size", "root"] = "size"
-    encoder: Literal["small", "big", "medium", "slim", "tiny"] = "small"
-    output_norm: bool = False
-    initialisation: Literal["kaiming", "zero"] = "kaiming"
-    learning_rate: float = 2e-4
-    epochs: int = 400
-    batch_size: int = 64
+    entropy_of: Literal["code", "both"] = "both"
+    score: Literal["ratio", "ori"] = "ratio"
 
 
 class Extension(Method):
-    """The paper's extension model: the base model with a second critic between the code and a 5×5 local map.
+    """The paper's extension model: the base model with a second critic between the code and a local map.
 
     `local` sum is the paper: a map's similarity is summed over its locations. `each` is AMDIM: every location is a
     positive of its own against all locations of other images, which alone trains single locations. The norm of a map
-    is the mean over its locations; the paper does not say whether it is that or their sum.
+    is the mean over its locations; the paper does not say whether it is that or their sum. The local map of the paper's
+    encoder has 5×5 locations, that of `encoder=resnet` a quarter of half the image's side.
+
+    Readings, the third term (of the code g) and `score` are those of `base`, with sim(g, g) + sim(g, l) for the norm.
     """
 
     explains = True
@@ -55,47 +47,53 @@ class Extension(Method):
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
-        s = settings
-        net = encoder(s.encoder, shape[0], s.output_norm, s.initialisation)
-        projector = LocalProjector(net.local_channels, net.code_size, s.output_norm, s.initialisation)
-        self.networks = nn.ModuleDict({"encoder": net, "projector": projector})
-        self.scale = float(net.code_size) ** (1.0 if s.clip_scale == "size" else 0.5)
-        self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=2)
+        s, net = settings, paper.make_encoder(settings, shape)
+        self.networks = nn.ModuleDict({"encoder": net, "projector": paper.make_projector(s, net)})
+        self.code_size, self.scale = net.code_size, paper.clip_scale(s, net.code_size)
+        self.trade_off = TradeOff(s.information, paper.beta_at(s, net.code_size), s.beta_ramp, critics=2)
+
+    def advice(self) -> str | None:
+        return paper.advice(self.settings, self.code_size)
 
     def phases(self) -> list[Phase]:
-        return [Phase("train", self.settings.epochs, self.settings.batch_size)]
+        return paper.phases(self.settings)
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
-        return {"networks": Adam(self.networks.parameters(), self.settings.learning_rate)}
+        return paper.optimizers(self.settings, self.networks.parameters())
 
     def represent(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Global code [n, d] and projected local map [n, d, 5, 5]."""
+        """Global code g [n, d] and projected local map l [n, d, h, w]."""
         code, local = self.networks["encoder"](images)
         return code, self.networks["projector"](local)
 
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
-        """Algorithm 4, one minibatch; its two halves of g against l are the two halves of the 2N rows here."""
-        images = batch.normal
-        views = torch.cat([random_view(images, self.settings), random_view(images, self.settings)])
-        g, local = self.represent(views)
-        with full_precision(g.device):
-            g, local = g.float(), local.float()
-            if self.settings.local == "sum":
+        """Algorithm 4, one minibatch, and the third term; its two halves of g against l are those of the 2N rows."""
+        s = self.settings
+        x, n = paper.views(s, batch.normal)
+        codes, maps = self.represent(x)
+        with full_precision(x.device):
+            g, local, shifted = codes[:n].float(), maps[:n].float(), codes[n:].float()
+            if s.local == "sum":
                 to_local = contrast(global_to_local(g, local, self.scale))
             else:
                 to_local = contrast_each(global_to_each(g, local, self.scale))
-            locations = local.flatten(2).transpose(1, 2).flatten(0, 1)
-            entropy = self.settings.entropy(g) + self.settings.entropy(locations)
+            entropy = s.entropy(g)
+            if s.entropy_of == "both":
+                entropy = entropy + s.entropy(local.flatten(2).transpose(1, 2).flatten(0, 1))
             loss, record = self.trade_off([contrast(dot(g, g, self.scale)), to_local], entropy, progress)
-        update(optimizers["networks"], loss)
-        return {**record, "spread": spread(g)}
+            third = paper.third_term(s, g, shifted, self.scale, progress)
+            loss = loss + third["loss"] if third else loss
+        update(optimizers.values(), loss)
+        return {**record, **third, "loss": loss, "spread": spread(g)}
 
     def code(self, images: Tensor) -> Tensor:
         return self.represent(images)[0]
 
     def score(self, images: Tensor, reference: Reference) -> Tensor:
-        """Algorithm 5."""
-        return norm_with_local(*self.represent(images), self.scale)
+        if self.settings.score == "ori":
+            return norm_with_local(*self.represent(images), self.scale)
+        similarities = [similarity_with_local(*self.represent(x)) for x in rotations(images)]
+        return norm_ratio(torch.stack(similarities, 1).clamp(min=0).sqrt())
 
     def finish(self, batches: Batches) -> Reference:
         """What the map looks like at each location of normal images; the score makes no use of it."""
@@ -105,7 +103,7 @@ class Extension(Method):
         return {"channels": channels, **fit_heat(maps.rows)}
 
     def local(self, images: Tensor, channels: Tensor) -> Tensor:
-        """[n, c, 5, 5]: the map before the projector, which need not keep what a location looks like."""
+        """[n, c, h, w]: the map before the projector, which need not keep what a location looks like."""
         return self.networks["encoder"](images).local[:, channels]
 
     def explain(self, images: Tensor, reference: Reference) -> Tensor:

@@ -1,6 +1,5 @@
 """The paper's score: how large the code is. Its NormalScore is negated here, once."""
 
-import torch
 from torch import Tensor
 
 from normscope.objective.critics import soft_clip
@@ -16,8 +15,12 @@ def norm(code: Tensor, scale: float) -> Tensor:
 
 def norm_with_local(code: Tensor, local: Tensor, scale: float) -> Tensor:
     """−(sim(g, g) + sim(g, l)), clipped once (Algorithm 5); code [n, d], local [n, d, h, w] → [n]."""
-    similarity = (code * code).sum(1) + (code * local.sum((2, 3))).sum(1)
-    return -soft_clip(similarity, scale)
+    return -soft_clip(similarity_with_local(code, local), scale)
+
+
+def similarity_with_local(code: Tensor, local: Tensor) -> Tensor:
+    """sim(g, g) + sim(g, l), [n]."""
+    return (code * code).sum(1) + (code * local.sum((2, 3))).sum(1)
 
 
 def norm_ratio(norms: Tensor) -> Tensor:
@@ -27,8 +30,3 @@ def norm_ratio(norms: Tensor) -> Tensor:
     """
     logs = (norms + FLOOR).log()
     return -(logs[:, 0] - OWN_SHARE * logs[:, 1:].mean(1))
-
-
-def similarity_norm(similarity: Tensor) -> Tensor:
-    """sim(z, z) → ‖z‖; nothing for a similarity below zero, which only codes that are not rectified have."""
-    return torch.sqrt(similarity.clamp(min=0))
