@@ -18,7 +18,14 @@ READINGS = {  # β and c1
 
 def results(options: Options) -> list[Result]:
     variants = [
-        {"encoder": "tiny", "beta": b, "clip_scale": scale, "information": information, "entropy": entropy}
+        {
+            "preset": "paper",
+            "encoder": "tiny",
+            "beta": b,
+            "clip_scale": scale,
+            "information": information,
+            "entropy": entropy,
+        }
         for b, scale in READINGS
         for information, entropy in PAIRS
     ]

@@ -47,7 +47,7 @@ task = datasets.load(given.dataset, given.data_root).task(given.normal)
 images, chosen = part(task.test_images, 2000)
 detector = Detector(
     given.method,
-    settings={"encoder": given.encoder, "beta": 1.0, "clip_scale": "root"},
+    settings={"preset": "paper", "encoder": given.encoder, "beta": 1.0, "clip_scale": "root"},
     budget=None if given.quick else seconds(given.budget),
     epochs=4 if given.quick else None,
     false_alarm_rate=None,

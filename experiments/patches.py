@@ -17,7 +17,8 @@ from normscope.tables.names import title
 options = read_options(__doc__, "results/patches.jsonl", "docs/patches.png")
 torch.set_num_threads(options.threads)
 most = 20 if options.quick else 300
-methods = {"surprisal": {}, "extension": {"encoder": "tiny", "beta": 1.0, "clip_scale": "root"}, "pretrained": {}}
+literal = {"preset": "paper", "encoder": "tiny", "beta": 1.0, "clip_scale": "root"}
+methods = {"surprisal": {}, "extension": literal, "pretrained": {}}
 if options.quick:
     methods["pretrained"] = {"side": 32, "channels": 10}
 

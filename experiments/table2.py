@@ -28,7 +28,7 @@ SCORES = ("rand", "mc", "ori")  # one random pair of views, 100 of them, the ima
 options = read_options(__doc__, "results/scores.jsonl", "docs/table2.png")
 torch.set_num_threads(options.threads)
 most, pairs = (40, 3) if options.quick else (500, 100)
-settings = {"encoder": "tiny", "beta": 1.0, "clip_scale": "root", "score_pairs": pairs}
+settings = {"preset": "paper", "encoder": "tiny", "beta": 1.0, "clip_scale": "root", "score_pairs": pairs}
 
 
 def scores_by(model, score: str, seed: int, pixels) -> np.ndarray:

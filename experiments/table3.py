@@ -15,8 +15,8 @@ from normscope.methods import method_names
 from normscope.tables.names import DATASET_NAMES
 
 SMALL = {
-    "base": {"encoder": "tiny"},
-    "extension": {"encoder": "tiny"},
+    "base": {"preset": "paper", "encoder": "tiny"},
+    "extension": {"preset": "paper", "encoder": "tiny"},
     "deep-svdd": {"width": 16},
     "deep-sad": {"width": 16},
     "geotrans": {"width": 16, "references": 300},

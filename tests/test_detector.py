@@ -479,7 +479,7 @@ def test_an_observer_that_fails_leaves_nothing_fitted():
 
 class TestCodes:
     def test_a_code_for_each_image(self):
-        detector = Detector("base", settings={"encoder": "tiny"}, epochs=1, false_alarm_rate=None)
+        detector = Detector("base", settings={"preset": "paper", "encoder": "tiny"}, epochs=1, false_alarm_rate=None)
         detector.fit(textures(16), allow_collapse=True)
         codes = detector.codes(textures(3))
         assert codes.shape == (3, 128)

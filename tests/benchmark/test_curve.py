@@ -13,7 +13,7 @@ from normscope.training.method import Method
 from normscope.training.observer import Observer, Progress
 
 TASK = digits.load().task(0)
-SETTINGS = {"encoder": "tiny", "clip_scale": "root", "batch_size": 32}
+SETTINGS = {"preset": "paper", "encoder": "tiny", "clip_scale": "root", "batch_size": 32}
 
 
 def fitted(observer: Observer | None = None) -> Model:

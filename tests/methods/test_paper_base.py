@@ -1,3 +1,4 @@
+import math
 from copy import deepcopy
 from itertools import cycle
 
@@ -7,12 +8,15 @@ import torch
 
 from normscope import Detector
 from normscope.errors import CollapseError, NotFittedError
-from normscope.methods import paper_base
 from normscope.methods.paper_base import Base, Settings
 from normscope.networks.amdim import PRESETS
 from normscope.objective import entropy, information
-from normscope.objective.entropy import gaussian_sum, l2, laplace, laplace_sum
+from normscope.objective.cross_entropy import norm_margin
+from normscope.objective.entropy import gaussian, gaussian_sum, l2, laplace, laplace_sum
 from normscope.objective.information import infonce
+from normscope.scoring.pair import fingerprint
+from normscope.settings import build
+from normscope.training import paper
 from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 from normscope.views.augment import Recipe, random_view
@@ -30,7 +34,7 @@ def batch(n, seed=0):
 
 def tiny(**settings):
     with seeded(0):
-        return Base(Settings(encoder="tiny", **settings), SHAPE)
+        return Base(build(Settings, {"preset": "paper", "encoder": "tiny", **settings}), SHAPE)
 
 
 def algorithm_one(z, c1, norm):
@@ -68,7 +72,7 @@ def test_a_step_is_algorithm_one(monkeypatch, bound, clip_scale, c1):
     n, beta = 3, 0.7
     views = [images(n, seed=1), images(n, seed=2)]
     given = iter(views)
-    monkeypatch.setattr(paper_base, "random_view", lambda x, recipe: next(given))
+    monkeypatch.setattr(paper, "random_view", lambda x, recipe: next(given))
     method = tiny(beta=beta, entropy=bound, clip_scale=clip_scale, learning_rate=0.01)
     literal = deepcopy(method)
     record = method.step(batch(n), method.optimizers("train"), progress=0.0)
@@ -119,7 +123,7 @@ def test_the_score_is_algorithm_two_turned():
 
 def pair_score(method, image, pairs):
     """Minus NormalScore_rand (one pair of views) or NormalScore_mc (the sum over H of them) of one image."""
-    with seeded(method.settings.score_seed):
+    with seeded(method.settings.score_seed, fingerprint(image[0])):
         views = random_view(image.repeat(2 * pairs, 1, 1, 1), method.settings)
     z = method.encoder(views).code
     return -sum(20 * torch.tanh(z[h] @ z[pairs + h] / (128 * 20)) for h in range(pairs)).item()
@@ -144,8 +148,8 @@ def test_the_views_of_a_score_follow_from_its_seed_alone():
         torch.testing.assert_close(tiny(score="rand").eval().score(x[1:2], {}), one[1:2])
 
 
-def test_the_defaults_are_the_paper():
-    s = Settings()
+def test_the_preset_paper_is_the_paper():
+    s = build(Settings, {"preset": "paper"})
     assert (s.beta, s.beta_ramp, s.learning_rate, s.epochs) == (20, 0, 2e-4, 400)
     assert (s.information, s.entropy, s.score, s.score_pairs) == (infonce, laplace, "ori", 100)
     assert (s.output_norm, s.clip_scale) == (False, "size")
@@ -155,7 +159,7 @@ def test_the_defaults_are_the_paper():
         method = Base(s, (3, 32, 32))
     assert method.scale == 1024
     (phase,) = method.phases()
-    assert (phase.epochs, phase.rate(0.0), phase.rate(0.9), phase.least_steps) == (400, 1, 1, 0)
+    assert (phase.epochs, phase.rate(0.0), phase.rate(0.9), phase.least_steps) == (400, 1, 1, 1)
     (adam,) = method.optimizers("train").values()
     assert type(adam) is torch.optim.Adam
     assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (2e-4, 0)
@@ -184,6 +188,7 @@ def strokes(n):
 
 
 EASY = {
+    "preset": "paper",
     "encoder": "tiny",
     "entropy": "laplace_sum",
     "clip_scale": "root",
@@ -209,3 +214,84 @@ def test_a_collapse_is_refused_with_advice_unless_it_is_allowed(tmp_path):
 def test_without_the_entropy_term_the_same_does_not_collapse():
     detector = Detector("base", settings=EASY | {"beta": 0.0}, epochs=6, false_alarm_rate=None).fit(strokes(32))
     assert detector.card["training"]["health"] == "ok"
+
+
+def laptop(**settings):
+    with seeded(0):
+        return Base(build(Settings, {"width": 16, "code": 256, **settings}), SHAPE)
+
+
+def test_a_preset_is_the_default_for_what_is_not_given():
+    given = build(Settings, {"preset": "paper", "beta": 3.0})
+    assert (given.beta, given.gamma, given.encoder) == (3.0, 0.0, "small")
+    assert build(Settings, {}) == Settings()
+    assert (Settings().preset, Settings().gamma > 0, Settings().rectify) == ("laptop", True, True)
+
+
+def test_the_third_term_keeps_shifted_views_short_in_units_of_the_root_of_c1():
+    method, x = laptop(beta_ramp=0.5, gamma=3.0), batch(6)
+    with seeded(1):
+        every, n = paper.views(method.settings, x.normal)
+    copied = deepcopy(method)
+    with seeded(1):
+        record = method.step(x, method.optimizers("train"), 0.25)
+    z = copied.encoder(every).code
+    assert (len(every), n) == (24, 12)
+    assert (z >= 0).all()
+    unit = 256**0.25
+    apart = norm_margin(z[:n] / unit, z[n:] / unit)
+    assert record["separation"].item() == pytest.approx(apart.item(), rel=1e-4)
+    nce, spread_ = algorithm_one(z[:n].view(2, 6, -1).transpose(0, 1).flatten(0, 1), 16.0, NORMS[laplace])
+    expected = nce + 0.5 * (5.0 * spread_ - 3.0 * apart)
+    assert record["loss"].item() == pytest.approx((expected - math.log(11)).item(), rel=1e-4)
+
+
+def test_without_gamma_there_are_no_shifted_views():
+    method = laptop(gamma=0.0)
+    assert len(paper.views(method.settings, images(5))[0]) == 10
+    assert "separation" not in method.step(batch(5), method.optimizers("train"), 0.0)
+
+
+def test_the_ratio_sets_the_norm_against_those_of_the_rotations():
+    method, x = laptop().eval(), images(4)
+    with torch.no_grad():
+        lengths = [
+            [method.code(torch.rot90(one[None], turns, (2, 3))).norm().item() for turns in range(4)] for one in x
+        ]
+        logs = np.log(np.array(lengths) + 0.1)
+        expected = -(logs[:, 0] - 0.5 * logs[:, 1:].mean(1))
+        assert method.score(x, {}).tolist() == pytest.approx(expected, rel=1e-4)
+        by_norm = laptop(score="ori").eval().score(x, {})
+        assert by_norm.tolist() == pytest.approx([-20 * np.tanh(a[0] ** 2 / 16 / 20) for a in lengths], rel=1e-4)
+
+
+def test_beta_can_be_given_free_of_the_size_of_the_code():
+    def beta(**settings):
+        method = laptop(**settings)
+        return method.step(batch(4), method.optimizers("train"), 0.9)["beta"].item()
+
+    assert beta(beta=8.0) == 8.0
+    assert beta(beta=8.0, beta_unit="code") == pytest.approx(4.0)  # √(256 / 1024)
+
+
+def test_code_size_and_rectified_codes_of_the_papers_encoder():
+    method = tiny(code=64, rectify=True)
+    assert method.scale == 64
+    code = method.code(images(3))
+    assert code.shape == (3, 64)
+    assert (code >= 0).all()
+    assert (tiny().code(images(3)) < 0).any()
+
+
+def test_views_of_amdim_share_a_flip():
+    method = laptop(views="amdim", gamma=0.0)
+    record = method.step(batch(6), method.optimizers("train"), 0.5)
+    assert record["loss"].isfinite()
+
+
+def test_a_setting_under_which_a_collapse_is_best_is_told_with_the_nearest_that_is_not():
+    assert laptop().advice() is None
+    line = tiny(entropy=gaussian).advice()
+    assert "a collapsed code is the best that the objective has; beta=0.625 has another" in line
+    assert tiny(beta="auto").advice() is None
+    assert "at any beta" not in tiny(entropy=laplace_sum).advice()

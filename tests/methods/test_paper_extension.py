@@ -4,12 +4,13 @@ from itertools import cycle
 import pytest
 import torch
 
-from normscope.methods import paper_extension
 from normscope.methods.paper_extension import Extension, Settings
 from normscope.networks.amdim import PRESETS
 from normscope.objective import entropy, information
 from normscope.objective.entropy import l2, laplace, laplace_sum
 from normscope.objective.information import infonce
+from normscope.settings import build
+from normscope.training import paper
 from normscope.training.method import Batch
 from normscope.training.randomness import seeded
 
@@ -27,7 +28,7 @@ def batch(n, seed=0):
 
 def tiny(**settings):
     with seeded(0):
-        return Extension(Settings(encoder="tiny", **settings), SHAPE)
+        return Extension(build(Settings, {"preset": "paper", "encoder": "tiny", **settings}), SHAPE)
 
 
 def encoded(method, views):
@@ -97,7 +98,7 @@ def test_a_step_is_algorithm_four(monkeypatch, local, literal_loss, bound):
     n, beta, c1 = 3, 0.7, 128**0.5
     views = [images(n, seed=1), images(n, seed=2)]
     given = iter(views)
-    monkeypatch.setattr(paper_extension, "random_view", lambda x, recipe: next(given))
+    monkeypatch.setattr(paper, "random_view", lambda x, recipe: next(given))
     method = tiny(beta=beta, entropy=bound, local=local, clip_scale="root", learning_rate=0.01)
     literal = deepcopy(method)
     record = method.step(batch(n), method.optimizers("train"), progress=0.0)
@@ -156,8 +157,8 @@ def test_an_explanation_is_high_where_the_image_is_odd():
     assert heat.max() > 1 > normal.max()
 
 
-def test_the_defaults_are_the_paper():
-    s = Settings()
+def test_the_preset_paper_is_the_paper():
+    s = build(Settings, {"preset": "paper"})
     assert (s.beta, s.beta_ramp, s.learning_rate, s.epochs) == (20, 0, 2e-4, 400)
     assert (s.information, s.entropy, s.local) == (infonce, laplace, "sum")
     assert (s.output_norm, s.clip_scale) == (False, "size")
@@ -167,7 +168,7 @@ def test_the_defaults_are_the_paper():
         method = Extension(s, (3, 32, 32))
     assert method.scale == 1024
     (phase,) = method.phases()
-    assert (phase.epochs, phase.rate(0.0), phase.rate(0.9), phase.least_steps) == (400, 1, 1, 0)
+    assert (phase.epochs, phase.rate(0.0), phase.rate(0.9), phase.least_steps) == (400, 1, 1, 1)
     (adam,) = method.optimizers("train").values()
     assert type(adam) is torch.optim.Adam
     assert (adam.defaults["lr"], adam.defaults["weight_decay"]) == (2e-4, 0)
@@ -195,3 +196,40 @@ def test_each_critic_has_a_moving_average_of_its_own():
     assert first.isfinite()
     assert second.isfinite()
     assert first != second
+
+
+def laptop(**settings):
+    with seeded(0):
+        return Extension(build(Settings, {"width": 16, "code": 256, **settings}), SHAPE)
+
+
+def test_the_default_has_rectified_codes_and_maps_and_a_third_term():
+    method = laptop()
+    g, local = method.eval().represent(images(3))
+    assert (g.shape, local.shape[:2]) == ((3, 256), (3, 256))
+    assert (g >= 0).all()
+    assert (local >= 0).all()
+    record = method.train().step(batch(4), method.optimizers("train"), 0.5)
+    assert record["separation"] < 0
+    assert "separation" not in laptop(gamma=0.0).step(batch(4), method.optimizers("train"), 0.5)
+
+
+def test_entropy_is_of_the_code_alone_or_of_the_locations_too():
+    def entropy(of):
+        method = laptop(entropy_of=of, gamma=0.0)
+        with seeded(2):
+            return method.step(batch(4), method.optimizers("train"), 0.5)["entropy"].item()
+
+    assert 0 < entropy("code") < entropy("both")
+
+
+def test_the_ratio_is_of_code_and_map():
+    method, x = laptop().eval(), images(3)
+    with torch.no_grad():
+        strengths = []
+        for turns in range(4):
+            g, local = method.represent(torch.rot90(x, turns, (2, 3)))
+            strengths.append((g * g).sum(1) + (g[:, :, None, None] * local).sum((1, 2, 3)))
+        logs = (torch.stack(strengths, 1).sqrt() + 0.1).log()
+        expected = -(logs[:, 0] - 0.5 * logs[:, 1:].mean(1))
+        torch.testing.assert_close(method.score(x, {}), expected, rtol=1e-4, atol=1e-5)

@@ -3,7 +3,7 @@ from math import tanh
 import pytest
 import torch
 
-from normscope.scoring.pair import pair
+from normscope.scoring.pair import fingerprint, pair
 from normscope.training.randomness import seeded
 from normscope.views.augment import Recipe, random_view
 
@@ -28,7 +28,7 @@ def score(x, pairs, seed=0):
 def test_score_is_the_negated_sum_of_clipped_similarities_over_pairs_of_views(pairs):
     x = images(3)
     for image, found in zip(x, score(x, pairs, seed=5), strict=True):
-        with seeded(5):
+        with seeded(5, fingerprint(image)):
             z = encode(random_view(image[None].repeat(2 * pairs, 1, 1, 1), RECIPE))
         expected = sum(20 * tanh(float(z[i] @ z[i + pairs]) / (SCALE * 20)) for i in range(pairs))
         assert found == pytest.approx(-expected, rel=1e-4, abs=1e-5)
@@ -73,3 +73,23 @@ def test_codes_that_agree_between_views_are_the_normal_ones():
 
     x = images(2)
     assert (pair(steady, x, RECIPE, SCALE, 3, 0) < pair(fickle, x, RECIPE, SCALE, 3, 0)).all()
+
+
+def test_every_image_has_views_of_its_own():
+    """Were they shared, a lucky draw would lift or lower all scores of a test at once."""
+    seen = []
+    image = images(1)
+    pair(
+        lambda views: seen.append(views) or encode(views), torch.cat([image, image, images(2)[1:]]), RECIPE, SCALE, 2, 0
+    )
+    assert torch.equal(seen[0], seen[1])
+    flips = [views.mean() for views in seen]
+    assert flips[0] != flips[2]
+
+
+def test_without_the_clip_similarities_are_only_scaled():
+    x = images(2)
+    clipped, plain = (pair(lambda views: 9 * encode(views), x, RECIPE, SCALE, 3, 0, clip) for clip in (True, False))
+    assert (clipped > plain).all() or (clipped < plain).any()
+    small = [pair(lambda views: 0.01 * encode(views), x, RECIPE, SCALE, 3, 0, clip) for clip in (True, False)]
+    torch.testing.assert_close(*small, rtol=1e-3, atol=1e-7)

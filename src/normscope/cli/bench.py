@@ -33,7 +33,7 @@ def bench(
     classes: Annotated[str, typer.Option(help="all, or numbers or names, each normal in its turn.")] = "all",
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0 on.", min=1)] = 1,
     budget: Annotated[str, typer.Option(help="Time to train each cell.")] = "2m",
-    epochs: Annotated[int | None, typer.Option(help="At most so many epochs.", min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many epochs; 0 trains nothing.", min=0)] = None,
     every: Annotated[
         int | None, typer.Option(help="Keep the curve of AUROC and losses, a point after so many epochs.", min=1)
     ] = None,

@@ -70,19 +70,25 @@ def label(variant: Variant, others: Iterable[Variant]) -> str:
 
 def changed(variant: Variant) -> list[str]:
     """`beta=2` for a setting other than the default, `beta unset` for one that was added after the measurement."""
-    default, chosen = defaults(variant.method), variant.chosen()
-    others = [f"{key}={written(value)}" for key, value in chosen.items() if key not in default or default[key] != value]
+    chosen = variant.chosen()
+    preset = chosen.get("preset")
+    default = defaults(variant.method, preset if isinstance(preset, str) else None)
+    usual = {
+        **default,
+        "preset": defaults(variant.method).get("preset"),
+    }  # another preset is told, not all that it sets
+    others = [f"{key}={written(value)}" for key, value in chosen.items() if key not in default or usual[key] != value]
     return others + [f"{key} unset" for key in default if key not in chosen]
 
 
 @cache
-def defaults(method: str) -> Mapping[str, JSON]:
-    """The default settings; none for an unknown method, so that all its settings count as changed."""
+def defaults(method: str, preset: str | None = None) -> Mapping[str, JSON]:
+    """The default settings, those of a preset; none for an unknown method, so that all its settings count as changed."""
     from normscope.methods import settings_of  # imports torch, which takes seconds
-    from normscope.settings import to_json
+    from normscope.settings import build, to_json
 
     try:
-        return to_json(settings_of(method)())
+        return to_json(build(settings_of(method), {"preset": preset} if preset else {}))
     except SettingError:
         return {}
 
