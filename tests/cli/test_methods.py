@@ -15,7 +15,7 @@ def test_one_line_for_each(run):
 def test_the_settings_of_one(run):
     for name in method_names():
         assert json.loads(run("methods", name, "--json").out) == to_json(settings_of(name)())
-    assert run("methods", "knn").out == "k=5\nbatch_size=256\n"
+    assert run("methods", "knn").out == "k=5\n"
 
 
 def test_no_such_method(refused):

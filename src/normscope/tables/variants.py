@@ -83,7 +83,7 @@ def changed(variant: Variant) -> list[str]:
 
 @cache
 def defaults(method: str, preset: str | None = None) -> Mapping[str, JSON]:
-    """The default settings, those of a preset; none for an unknown method, so that all its settings count as changed."""
+    """The default settings, or those of a preset; none for an unknown method: all its settings count as changed."""
     from normscope.methods import settings_of  # imports torch, which takes seconds
     from normscope.settings import build, to_json
 
