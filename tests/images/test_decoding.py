@@ -278,6 +278,29 @@ def test_a_worker_that_an_earlier_file_spoilt_is_replaced(photo, worker_that):
     assert [outcome(path) for path in (photo, spoilt, spoilt)] == [(200, 300)] * 3
 
 
+STALL = """
+import os, signal
+decode = worker.decode
+
+def stall(path, size):
+    if path.name == "stall":
+        with path.with_name("times").open("a") as file:
+            file.write("once ")
+        os.kill(os.getpid(), signal.SIGPROF)
+    return decode(path, size)
+
+worker.decode = stall
+"""
+
+
+def test_a_file_that_stalls_is_not_tried_again(photo, worker_that):
+    worker_that(STALL)
+    photo.with_name("stall").write_bytes(photo.read_bytes())
+    assert outcome(photo) == (200, 300)
+    assert outcome(photo.with_name("stall")) == "decoding it takes more than 10 s of processor time"
+    assert photo.with_name("times").read_text() == "once "
+
+
 def test_a_worker_that_died_meanwhile_is_replaced(photo):
     for number in (signal.SIGKILL, signal.SIGINT):
         decode_in_worker(photo)

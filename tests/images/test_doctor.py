@@ -102,6 +102,15 @@ def test_few_or_equal_images_have_no_outliers():
     assert (outlier_scores(np.zeros((50, 16, 16, 3), np.uint8)) == 0).all()
 
 
+def test_scores_are_of_the_nearest_other_images():
+    thumbnails = np.zeros((12, 1, 1, 3), np.uint8)
+    thumbnails[:, 0, 0, :] = np.array([0, 3, 9, 20, 34, 50, 69, 90, 112, 140, 170, 240])[:, None]
+    values = thumbnails[:, 0, 0, 0].astype(float)
+    distances = np.sort(np.abs(values[:, None] - values), axis=1)[:, 1:6].mean(axis=1)  # without itself
+    spread = 1.4826 * np.median(np.abs(distances - np.median(distances)))
+    np.testing.assert_allclose(outlier_scores(thumbnails), (distances - np.median(distances)) / spread)
+
+
 def test_outlier_is_found_when_references_are_a_sample():
     thumbnails = np.random.default_rng(0).integers(90, 110, (3000, 4, 4, 3), dtype=np.uint8)
     thumbnails[1234] += 60

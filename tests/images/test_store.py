@@ -210,7 +210,7 @@ def test_files_are_not_decoded_far_ahead(paths, monkeypatch):
     )
     ahead = []
     from_paths(paths, 4, progress=lambda done, total: ahead.append(len(started) - done))
-    assert max(ahead) <= module.AHEAD
+    assert max(ahead) <= 8
 
 
 def test_fingerprint_is_of_pixels_shape_and_order(paths):
