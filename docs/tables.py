@@ -10,6 +10,7 @@ from pathlib import Path
 
 import paper_tables as paper
 import product_tables as product
+import theory_tables as theory
 from lines import ROOT
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -34,6 +35,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "few anomalies": product.few_anomalies,
     "contamination": product.contamination,
     "patches": product.patches,
+    "landscape": theory.landscape,
+    "readings": theory.readings,
 }
 
 
