@@ -5,7 +5,10 @@ from torch import Tensor
 
 
 def neighbours(codes: Tensor, normal: Tensor, k: int) -> Tensor:
-    """Mean Euclidean distance of each code [n, d] to its k nearest of `normal` [m, d] → [n]."""
+    """Mean Euclidean distance of each code [n, d] to its k nearest of `normal` [m, d] → [n].
+
+    scikit-learn's brute force is faster by a third, but not on a GPU, and rounds with the company an image is in.
+    """
     wanted = min(k, len(normal))
     # In float64, because cdist subtracts numbers that are nearly equal, and rounds differently for other batches.
     near = [distances(part.double(), normal).topk(wanted, largest=False).values for part in codes.split(1024)]
