@@ -54,6 +54,7 @@ class Base(Method):
         self.scale = paper.clip_scale(settings, self.encoder.code_size)
         beta = paper.beta_at(settings, self.encoder.code_size)
         self.trade_off = TradeOff(settings.information, beta, settings.beta_ramp)
+        self.collapse_shows_in = paper.signs_of_collapse(settings)
 
     def advice(self) -> str | None:
         return paper.advice(self.settings, self.encoder.code_size)

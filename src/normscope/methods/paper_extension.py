@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -19,6 +20,8 @@ from normscope.training.method import Batch, Batches, Method, Phase, Record, Ref
 from normscope.training.paper import Reading
 from normscope.training.steps import spread, update
 from normscope.views.shifts import rotations
+
+GRID = 5  # the side of the paper's local map; a larger one is averaged, for similarities are summed over locations
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Extension(Method):
     `local` sum is the paper: a map's similarity is summed over its locations. `each` is AMDIM: every location is a
     positive of its own against all locations of other images, which alone trains single locations. The norm of a map
     is the mean over its locations; the paper does not say whether it is that or their sum. The local map of the paper's
-    encoder has 5×5 locations, that of `encoder=resnet` a quarter of half the image's side.
+    encoder has 5×5 locations; that of `encoder=resnet` has an eighth of the image's side, and 5×5 at most.
 
     Readings, the third term (of the code g) and `score` are those of `base`, with sim(g, g) + sim(g, l) for the norm.
     """
@@ -51,6 +54,7 @@ class Extension(Method):
         self.networks = nn.ModuleDict({"encoder": net, "projector": paper.make_projector(s, net)})
         self.code_size, self.scale = net.code_size, paper.clip_scale(s, net.code_size)
         self.trade_off = TradeOff(s.information, paper.beta_at(s, net.code_size), s.beta_ramp, critics=2)
+        self.collapse_shows_in = paper.signs_of_collapse(s)
 
     def advice(self) -> str | None:
         return paper.advice(self.settings, self.code_size)
@@ -64,6 +68,8 @@ class Extension(Method):
     def represent(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Global code g [n, d] and projected local map l [n, d, h, w]."""
         code, local = self.networks["encoder"](images)
+        if local.shape[-1] > GRID:
+            local = F.adaptive_avg_pool2d(local, GRID)
         return code, self.networks["projector"](local)
 
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:

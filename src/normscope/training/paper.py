@@ -1,6 +1,6 @@
 """What the paper's two models share: the settings of their readings, encoder, optimisers, views and trade-off."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -113,6 +113,11 @@ def beta_at(reading: Reading, size: int) -> Beta:
 def advice(reading: Reading, size: int) -> str | None:
     """Whether the objective has anything better than a collapse, by objective/landscape.py."""
     return verdict(reading.entropy, beta_at(reading, size), size, clip_scale(reading, size), reading.batch_size)
+
+
+def signs_of_collapse(reading: Reading) -> Sequence[str]:
+    """Images that look alike cannot be told apart; where the third term keeps codes alive, that is no collapse."""
+    return ("spread",) if reading.gamma else ("information", "spread")
 
 
 def phases(reading: Reading) -> list[Phase]:
