@@ -78,11 +78,9 @@ def fit(
         calibration = Calibration(scores, options.false_alarm_rate)
         if method.scores_quickly:
             outliers = find_outliers(method, normal, encoded, options.seed)
-    data, training_facts = (
-        data_of(normal, train_images, known, len(left_out)),
-        training_of(plan, options.budget, outcome),
-    )
-    card = make_card(options.method, options.settings, calibration, normal.size, data, training_facts)
+    data = data_of(normal, train_images, known, len(left_out))
+    trained = training_of(plan, options.budget, outcome)
+    card = make_card(options.method, options.settings, calibration, normal.size, data, trained)
     model = Model(method.eval(), reference, calibration, card, options.device)
     return Fitted(model, outliers, left_out, time.perf_counter() - began)
 
@@ -95,11 +93,11 @@ def split(n: int, options: Options) -> tuple[np.ndarray, np.ndarray]:
 
 
 def initialised(options: Options, size: int) -> Method:
-    """The method before training."""
+    """The method before training, on its device."""
     with seeded(options.seed, INITIALISE):
         method = find(options.method)(options.settings, (3, size, size))
     method.load_pretrained()
-    return method
+    return method.to(options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def gather_anomalies(anomalies: Images | None, method: str, size: int) -> Store | None:
