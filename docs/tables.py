@@ -37,6 +37,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "patches": product.patches,
     "landscape": theory.landscape,
     "readings": theory.readings,
+    "terms": theory.terms,
 }
 
 
