@@ -96,7 +96,7 @@ def test_header_claiming_a_huge_size(side):
 
 
 def test_compressed_text_bomb_is_refused():
-    bomb = zlib.compress(bytes(80 * 2**20), 9)
+    bomb = zlib.compress(bytes(80 * 2**20), 1)
     with pytest.raises(ImageError):
         decode(png(4, 4, (b"zTXt", b"key\0\0" + bomb), (b"IDAT", zlib.compress(bytes(4 * 13)))))
 
