@@ -104,14 +104,26 @@ def with_seal(start: bytes, checksum: str) -> bytes:
 def read_header(path: Path, largest: int | None = None) -> Header:
     """The header of a file of at most `largest` bytes whose tensors, none of which is read, fill the rest of it."""
     with opened(path) as file:
-        length = header_length(file.read(9))
-        size = file.seek(0, 2)
-        if largest is not None and size > largest:
-            raise SealError(f"has {size:,} bytes, more than the {largest:,} that are read")
-        if 8 + length > size:
-            raise SealError("was cut short")
+        return header_of(file, largest)
+
+
+def read(path: Path) -> tuple[Header, dict[str, Tensor]]:
+    """Header and tensors of a file that has the checksum of its header: of one file, if another takes its place."""
+    with opened(path) as file:
+        header = header_of(file, None)
         file.seek(0)
-        header = decode(file.read(8 + length))
+        return header, tensors_of(file, header)
+
+
+def header_of(file: BinaryIO, largest: int | None) -> Header:
+    length = header_length(file.read(9))
+    size = file.seek(0, 2)
+    if largest is not None and size > largest:
+        raise SealError(f"has {size:,} bytes, more than the {largest:,} that are read")
+    if 8 + length > size:
+        raise SealError("was cut short")
+    file.seek(0)
+    header = decode(file.read(8 + length))
     promised = len(header.data) + sum(info.nbytes for info in header.tensors.values())
     if size != promised:
         raise SealError("was cut short" if size < promised else "is longer than its header says")
@@ -127,9 +139,13 @@ def verify(path: Path, header: Header) -> None:
 def read_tensors(path: Path, header: Header) -> dict[str, Tensor]:
     """The tensors of a file that has the checksum of its header."""
     with opened(path) as file:
-        check_digest(file, header)
-        file.seek(len(header.data))
-        return {name: read_tensor(file, info) for name, info in header.tensors.items()}
+        return tensors_of(file, header)
+
+
+def tensors_of(file: BinaryIO, header: Header) -> dict[str, Tensor]:
+    check_digest(file, header)
+    file.seek(len(header.data))
+    return {name: read_tensor(file, info) for name, info in header.tensors.items()}
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def test_mapped_file_is_released_with_the_store(paths, tmp_path):
     part = store.subset([0])
     del store
     gc.collect()
-    assert maps() == 1
+    assert maps() > 0
     assert part[0].any()
     del part
     gc.collect()

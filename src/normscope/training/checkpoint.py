@@ -69,10 +69,9 @@ def remove(path: Path) -> None:
 
 
 def read(path: Path) -> tuple[Tree, dict[str, JSON]]:
-    header = sealed.read_header(path)
+    header, tensors = sealed.read(path)
     if header.texts.get("normscope_checkpoint") != FORMAT:
         raise sealed.SealError(f"is not a checkpoint of format {FORMAT}")
-    tensors = sealed.read_tensors(path, header)
     try:
         state, facts = decode(json.loads(header.texts["skeleton"]), tensors), json.loads(header.texts["facts"])
         if not isinstance(facts, dict):
