@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from normscope.errors import ImageFolderError
+from normscope.images import decoding
 from normscope.images import store as module
 from normscope.images.outcome import FileOutcome, Kind
 from normscope.images.reader import Picture, decode, resize
@@ -187,12 +188,13 @@ def test_an_interrupted_read_leaves_no_thread_behind(paths):
 
 
 def test_decoding_memory_does_not_grow_with_the_number_of_files(tmp_path):
-    pixels = RNG.integers(0, 256, (300, 400, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.bmp")
+    pixels = np.broadcast_to(RNG.integers(0, 256, (400, 1, 1), dtype=np.uint8), (400, 500, 3))
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size < decoding.SMALL_BYTES  # so it is decoded in this process
 
     def peak(count):
         tracemalloc.start()
-        from_paths([tmp_path / "a.bmp"] * count, 8)
+        from_paths([tmp_path / "a.png"] * count, 8)
         top = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return top

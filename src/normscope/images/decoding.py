@@ -19,7 +19,7 @@ from typing import cast
 import numpy as np
 
 from normscope.errors import ImageError, NormscopeError
-from normscope.images.reader import FORMATS, Picture, decode, open_file
+from normscope.images.reader import FORMATS, Picture, decode, read_beginning
 from normscope.images.worker import MEMORY, OUT_OF_MEMORY, PATIENCE, READY, SECONDS
 
 __all__ = ["decode_file", "decode_in_worker"]
@@ -43,8 +43,7 @@ REASONS = {**OUT_OF_TIME, f"exit code {OUT_OF_MEMORY}": f"decoding it takes more
 
 def decode_file(path: Path, size: int | None = None) -> Picture:
     """As `reader.decode`, with time and memory bounded; from any thread."""
-    with open_file(path) as file:
-        beginning = file.read(SMALL_BYTES + 1)
+    beginning = read_beginning(path, SMALL_BYTES + 1)
     if len(beginning) <= SMALL_BYTES:
         with suppress(ImageError):
             return decode(beginning, size, max_pixels=SMALL_PIXELS, formats=SMALL_FORMATS)

@@ -28,6 +28,6 @@ def reason_of(error: OSError | ValueError) -> str:
     """Why the system refuses a path, without the path itself."""
     if not isinstance(error, OSError):
         return f"not a possible path ({error})"  # it holds a null character or a lone surrogate
-    if error.errno in (errno.ENXIO, errno.EISDIR):
-        return "not a regular file"  # a socket or a folder
+    if error.errno == errno.ENXIO:
+        return "not a regular file"  # a socket
     return error.strerror or type(error).__name__

@@ -40,7 +40,7 @@ from PIL import Image, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 from normscope.errors import ImageError
 from normscope.images.outcome import reason_of
 
-__all__ = ["FORMATS", "MAX_BYTES", "MAX_PIXELS", "Picture", "decode", "open_file", "resize"]
+__all__ = ["FORMATS", "MAX_BYTES", "MAX_PIXELS", "Picture", "decode", "read_beginning", "resize"]
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -95,21 +95,15 @@ def decode(
     return Picture(resize(pixels, size) if size else pixels, (height, width), format, mode, animated)
 
 
-def open_file(path: Path) -> BinaryIO:
-    """A regular file of allowed length, open for reading; otherwise an `ImageError`."""
+def read_beginning(path: Path, length: int) -> bytes:
+    """At most so many bytes of a file that is regular and of allowed length; otherwise an `ImageError`."""
+    file = _open_file(path)
     try:
-        file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
-    except (OSError, ValueError) as error:
+        return os.read(file, length)
+    except OSError as error:
         raise ImageError(reason_of(error)) from error
-    try:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ImageError("not a regular file")
-        _check_length(status.st_size)
-    except ImageError:
-        file.close()
-        raise
-    return file
+    finally:
+        os.close(file)
 
 
 def resize(pixels: Pixels, size: int) -> Pixels:
@@ -145,7 +139,7 @@ def _opened(source: Path | bytes | BinaryIO, max_pixels: int, formats: tuple[str
 @contextmanager
 def _stream(source: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
     if isinstance(source, Path):
-        with open_file(source) as file:
+        with os.fdopen(_open_file(source), "rb") as file:
             yield file
     else:
         data = source if isinstance(source, bytes) else source.read(MAX_BYTES + 1)
@@ -153,9 +147,23 @@ def _stream(source: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
         yield io.BytesIO(data)
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """A FIFO would otherwise be opened only when it has a writer."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+WITHOUT_WAITING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # for the writer of a FIFO
+
+
+def _open_file(path: Path) -> int:
+    try:
+        file = os.open(path, WITHOUT_WAITING)
+    except (OSError, ValueError) as error:
+        raise ImageError(reason_of(error)) from error
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise ImageError("not a regular file")
+        _check_length(status.st_size)
+    except ImageError:
+        os.close(file)
+        raise
+    return file
 
 
 def _check_length(length: int) -> None:
