@@ -53,7 +53,7 @@ class PCA(Method):
 def components(x: Tensor, variance: float) -> Tensor:
     """Centred [n, d] → [k, d], orthonormal: the fewest that keep that share of the variance, at most n − 1.
 
-    scikit-learn's takes as long, and only on a CPU.
+    Ours and not scikit-learn's, which runs on a CPU alone.
     """
     n, d = x.shape
     small = (x.T @ x if d <= n else x @ x.T).double()
