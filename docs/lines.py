@@ -59,12 +59,18 @@ def mean_and_sd(values: Sequence[float], digits: int = 1) -> str:
 def by_task(named: Mapping[str, Sequence[Result]], corner: str = "") -> list[list[str]]:
     """The header, then AUROC of each name's lines: a column for each task, and the mean if no task is missing.
 
-    † marks collapsed codes.
+    Over several seeds, mean and SD. † marks collapsed codes.
     """
     tasks = tasks_of(line for some in named.values() for line in some)
     table = [[corner, *(title(*task) for task in tasks), "mean"]]
     for name, some in named.items():
-        cells = {task_of(line): percent(auroc(line)) + "†" * (line.get("health", "ok") != "ok") for line in some}
-        mean = percent(statistics.mean(map(auroc, some))) if len(some) == len(tasks) else shown(None)
-        table.append([name, *(cells.get(task, shown(None)) for task in tasks), mean])
+        own = grouped(some, task_of)
+        mean = shown(None)
+        if len(own) == len(tasks):
+            mean = percent(statistics.mean(statistics.mean(map(auroc, seeds)) for seeds in own.values()))
+        table.append([name, *(over_seeds(own.get(task, [])) for task in tasks), mean])
     return table
+
+
+def over_seeds(some: Sequence[Result]) -> str:
+    return mean_and_sd([*map(auroc, some)]) + "†" * any(line.get("health", "ok") != "ok" for line in some)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import export_table
 import paper_tables as paper
 import product_tables as product
 import theory_tables as theory
@@ -31,13 +32,17 @@ TABLES: dict[str, Callable[[], str]] = {
     "entropy term": paper.entropy_term,
     "accuracy": product.accuracy,
     "rivals": product.rivals,
+    "photographs": product.photographs,
     "tiles": product.tiles,
     "few anomalies": product.few_anomalies,
     "contamination": product.contamination,
+    "false alarms": product.false_alarms,
     "patches": product.patches,
     "landscape": theory.landscape,
     "readings": theory.readings,
     "terms": theory.terms,
+    "shifts": theory.shifts,
+    "export": export_table.parity,
 }
 
 

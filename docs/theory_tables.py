@@ -2,7 +2,7 @@
 
 import statistics
 
-from lines import auroc, grouped, lines, mean_and_sd, percent, task_of, tasks_of
+from lines import auroc, by_task, grouped, lines, mean_and_sd, percent, task_of, tasks_of
 
 from normscope.benchmark.results import Result
 from normscope.objective.entropy import gaussian, l2, laplace, laplace_sum
@@ -13,6 +13,7 @@ from normscope.tables.names import DATASET_NAMES, title
 READINGS = {"L1 mean": laplace, "squared L2 mean": gaussian, "L2": l2, "L1 sum": laplace_sum}
 BETAS = (1.0, 5.0, 20.0)
 SIZES = (128, 1024)
+OBJECTIVES = {0: "nothing (untrained)", 2: "I − β·H", 3: "I − β·H + γ·CE"}  # by the number of terms
 
 
 def landscape() -> str:
@@ -31,15 +32,16 @@ def best(entropy, beta: float, size: int, scale: float) -> str:
 
 
 def readings() -> str:
-    """The default readings on every class."""
+    """The default readings on every class: means over seeds, and the SD over seeds of the mean over classes."""
     default = [line for line in lines("readings.jsonl") if line["settings"]["score"] == "ratio"]
     body = []
     for (method, dataset), own in grouped(default, lambda line: (line["method"], line["dataset"])).items():
-        values = {line["normal"]: auroc(line) for line in own}
-        mean = percent(statistics.mean(values.values())) if len(values) == 10 else "–"
-        classes = [percent(values[normal]) if normal in values else "–" for normal in range(10)]
-        body.append([f"`{method}`", DATASET_NAMES[dataset], *classes, mean])
-    return markdown_table(["method", "data set", *map(str, range(10)), "mean"], *body)
+        classes = grouped(own, lambda line: line["normal"])
+        values = [percent(statistics.mean(map(auroc, classes[n]))) if n in classes else "–" for n in range(10)]
+        whole = [seeds for seeds in grouped(own, lambda line: line["seed"]).values() if len(seeds) == 10]
+        mean = mean_and_sd([statistics.mean(map(auroc, seeds)) for seeds in whole])
+        body.append([f"`{method}`", DATASET_NAMES[dataset], *values, mean, str(len(whole))])
+    return markdown_table(["method", "data set", *map(str, range(10)), "mean", "seeds"], *body)
 
 
 def terms() -> str:
@@ -47,13 +49,26 @@ def terms() -> str:
     by_norm = [line for line in lines("readings.jsonl") if line["settings"]["score"] == "ori"]
     tasks = tasks_of(by_norm)
     body = []
-    for name, own in grouped(by_norm, objective).items():
-        by_class = grouped(own, task_of)
+    named = grouped(by_norm, objective)
+    for name in OBJECTIVES.values():
+        by_class = grouped(named[name], task_of)
         body.append([name, *(mean_and_sd([*map(auroc, by_class.get(task, []))]) for task in tasks)])
     return markdown_table(["maximised", *(title(*task) for task in tasks)], *body)
 
 
 def objective(line: Result) -> str:
-    if line["epochs"] == 0:
-        return "nothing (untrained, three seeds)"
-    return "I − β·H + γ·CE" if line["settings"]["gamma"] else "I − β·H"
+    return OBJECTIVES[0 if line["epochs"] == 0 else 3 if line["settings"]["gamma"] else 2]
+
+
+def shifts() -> str:
+    """The norm score of `base` with other pseudo-anomalies than rotations, on digits that look alike upside down."""
+    others = lines("shifts.jsonl")
+    tasks = set(map(task_of, others))
+    turned = [line for line in lines("readings.jsonl") if is_by_norm(line) and task_of(line) in tasks]
+    named = grouped([*turned, *others], lambda line: f"`{line['settings']['shift']}`")
+    return markdown_table(*(row[:-1] for row in by_task(named, "shift")))
+
+
+def is_by_norm(line: Result) -> bool:
+    """With all three terms, scored by the norm."""
+    return line["settings"]["score"] == "ori" and line["settings"]["gamma"] > 0 and line["epochs"] != 0

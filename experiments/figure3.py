@@ -5,36 +5,46 @@ and the gap between them is where AUROC is best.
 """
 
 import math
+import statistics
 
 import beta
 from figures import COLOURS, panels, save
 from options import read_options
+from readings import COMPLETE, TWO_TERMS
 
 from normscope.tables.names import title
 
 options = read_options(__doc__, "results/beta.jsonl", "docs/figure3.png")
-reading = "root"  # with the paper's own, codes say nothing from β = 0.5 on, and there is nothing to see
 results = beta.results(options)
 names = [title(*task) for task in options.tasks]
 figure, axes = panels([*(f"{name}: losses" for name in names), *(f"{name}: ‖z‖" for name in names)], rows=2)
+
+
+def at_the_end(seeds, of) -> float:
+    """The mean over seeds of what is said of a curve's last point."""
+    return statistics.mean(of(result["curve"][-1]) for result in seeds)
+
+
 for losses, lengths, task in zip(axes, axes[len(names) :], options.tasks, strict=False):
-    own = [result for result in beta.of(results, task, reading) if result["curve"]]
-    x, last = range(len(own)), [result["curve"][-1] for result in own]
-    candidates = [2 * min(result["settings"]["batch_size"], result["protocol"]["trained_on"]) - 1 for result in own]
-    nce = [math.log(count) - point["information"] for count, point in zip(candidates, last, strict=True)]
-    losses.plot(x, nce, "o-.", color=COLOURS[1], markersize=3, label="information, NCE")
-    losses.plot(x, [p["beta"] * p["entropy"] for p in last], "o-.", color=COLOURS[3], markersize=3, label="β · entropy")
-    accuracy = losses.twinx()
-    accuracy.plot(x, [100 * result["metrics"]["auroc"] for result in own], "o-", color=COLOURS[0], markersize=3)
-    accuracy.set_ylim(0, 100)
-    accuracy.tick_params(labelsize=8)
-    accuracy.set_ylabel("AUROC in %", color=COLOURS[0], fontsize=8)
-    lengths.plot(x, [p["norm_normal"] for p in last], "o-", color=COLOURS[2], markersize=3, label="normal")
-    lengths.plot(x, [p["norm_anomalous"] for p in last], "o-", color=COLOURS[1], markersize=3, label="anomalous")
-    lengths.set_yscale("log")
+    every = sorted({value for reading in (COMPLETE, TWO_TERMS) for value in beta.of(results, task, reading)})
+    for reading, style in ((COMPLETE, "o-"), (TWO_TERMS, "o:")):
+        own = beta.of(results, task, reading)
+        if not own:
+            continue
+        x, seeds, terms = [every.index(value) for value in own], list(own.values()), 3 if reading == COMPLETE else 2
+        first = seeds[0][0]
+        worst = math.log(2 * min(first["settings"]["batch_size"], first["protocol"]["trained_on"]) - 1)
+        nce = [worst - at_the_end(some, lambda point: point["information"]) for some in seeds]
+        spread = [at_the_end(some, lambda point: point["beta"] * point["entropy"]) for some in seeds]
+        losses.plot(x, nce, style, color=COLOURS[1], markersize=3, label=f"information, NCE, {terms} terms")
+        losses.plot(x, spread, style, color=COLOURS[3], markersize=3, label=f"β · entropy, {terms} terms")
+        for kind, colour in (("normal", COLOURS[2]), ("anomalous", COLOURS[1])):
+            y = [at_the_end(some, lambda point, kind=kind: point[f"norm_{kind}"]) for some in seeds]
+            lengths.plot(x, y, style, color=colour, markersize=3, label=f"{kind}, {terms} terms")
     for axis in (losses, lengths):
-        axis.set_xticks(x, [f"{result['settings']['beta']:g}" for result in own])
+        axis.set_xticks(range(len(every)), [f"{value:g}" for value in every])
         axis.set_xlabel("β")
-axes[0].legend(fontsize=8)
-axes[len(names)].legend(fontsize=8)
+        axis.set_ylim(0, None)
+axes[0].legend(fontsize=6)
+axes[len(names)].legend(fontsize=6)
 save(figure, options.picture)

@@ -20,6 +20,7 @@ from torch.optim import AdamW
 
 from normscope import datasets
 from normscope.benchmark.metrics import auroc
+from normscope.images.size import Auto
 from normscope.intake import gather
 from normscope.methods.surprisal import DOUBT_FLOOR, classified
 from normscope.networks.pretrained import LITE0, Frozen, enlarged
@@ -67,7 +68,7 @@ class Top(nn.Module):
 
     def __init__(self, encoder: Frozen) -> None:
         super().__init__()
-        self.block, self.last = copy.deepcopy(encoder.network.blocks[-1]), copy.deepcopy(encoder.network.head)
+        self.block, self.last = copy.deepcopy(encoder.network.stages[-1]), copy.deepcopy(encoder.network.head)
         self.requires_grad_(True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -78,9 +79,9 @@ def below(encoder: Frozen, images: Tensor) -> Tensor:
     """What the encoder makes of images before its last block."""
     parts = []
     for some in images.split(32):
-        x = F.relu6(encoder.network.stem(enlarged(some, side)))
-        for block in encoder.network.blocks[:-1]:
-            x = block(x)
+        x = F.relu6(encoder.network.stem(enlarged(some, (side, side))))
+        for stage in encoder.network.stages[:-1]:
+            x = stage(x)
         parts.append(x)
     return torch.cat(parts)
 
@@ -122,7 +123,7 @@ def look(dataset: str, normal: int) -> Seen:
     began = time.perf_counter()
     chosen = np.random.default_rng(0).choice(len(task.test_images), min(tests, len(task.test_images)), replace=False)
     known, new = (
-        to_float(gather(images, "auto")[0][:], torch.device("cpu"))
+        to_float(gather(images, Auto())[0][:], torch.device("cpu"))
         for images in (task.train_images[:normals], task.test_images[chosen])
     )
     with torch.no_grad(), seeded(0):
@@ -164,7 +165,7 @@ def projector() -> nn.Module:
     return nn.Sequential(nn.Linear(1280, 256), nn.ReLU(), nn.Linear(256, 128))
 
 
-encoder = Frozen(LITE0, side)
+encoder = Frozen(LITE0, side, (side, side))
 encoder.restore()
 keys = [(*task, change) for task, change in itertools.product(options.tasks, CHANGES)]
 found = options.lines(("dataset", "normal", "change"), keys, measure)

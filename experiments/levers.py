@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from normscope import datasets, inference
 from normscope.benchmark.metrics import auroc
+from normscope.images.size import Auto
 from normscope.intake import gather
 from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified
 from normscope.networks.resnet import layout
@@ -228,12 +229,12 @@ def measure(change: str, dataset: str, normal: int, seed: int) -> dict:
     variant, given, networks = CHANGES[change]
     settings = build(Settings, {**given, "width": 16, "batch_size": 16} if options.quick else given)
     task = datasets.load(dataset, options.data_root).task(normal)
-    train, _ = gather(task.train_images, "auto")
+    train, _ = gather(task.train_images, Auto())
     test, _ = gather(task.test_images, train.size)
     scores, steps, began = 0.0, 0, time.perf_counter()
     for network in range(networks):
         with seeded(seed, network):
-            method = variant(settings, (3, train.size, train.size))
+            method = variant(settings, (3, *train.size))
         budget = options.budget / networks if options.budget else None
         plan = loop.Plan(seed + network, options.epochs, budget)
         steps += loop.train(method, train, plan, Observer()).steps

@@ -23,9 +23,13 @@ QUICK_TEST_IMAGES = 100
 
 @dataclass(frozen=True)
 class Options:
-    """How an experiment is run. `quick` measures nothing worth reporting: it shows in seconds that everything works."""
+    """How an experiment is run. `quick` measures nothing worth reporting: it shows in seconds that everything works.
+
+    `draw` measures nothing at all: the picture shows what has been measured so far.
+    """
 
     quick: bool
+    draw: bool
     tasks: tuple[tuple[str, int], ...]  # data set and normal class
     budget: float | None
     epochs: int | None
@@ -55,7 +59,7 @@ class Options:
     def results(self, cells: Sequence[Cell]) -> list[Result]:
         """Of the cells that did not fail; those missing from the file are run first."""
         with workers(self.jobs, self.data_root, self.threads) as crew:
-            for result in run_all(missing(cells, self.out), crew):
+            for result in run_all(missing([] if self.draw else cells, self.out), crew):
                 outcome = result["error"] or f"AUROC {result['metrics']['auroc']:.4f}"
                 print(f"{result['dataset']} {result['normal']} {result['method']}: {outcome}", file=sys.stderr)
         done = {cell_of(result).key(): result for result in results.read(self.out) if result["error"] is None}
@@ -67,10 +71,10 @@ class Options:
         """For experiments that are no cells of the benchmark: one line in the file for each key.
 
         A line consists of the key, its parts under `names`, and of what `measure(*key)` returns. Only keys that the
-        file lacks are measured.
+        file lacks are measured; a part that older lines lack is None.
         """
-        lines = {tuple(line[name] for name in names): line for line in results.read(self.out)}
-        for key in keys:
+        lines = {tuple(line.get(name) for name in names): line for line in results.read(self.out)}
+        for key in () if self.draw else keys:
             if key not in lines:
                 run = {"budget": self.budget, "threads": self.threads, "commit": commit(), "error": None}
                 lines[key] = {**dict(zip(names, key, strict=True)), **run, **measure(*key)}
@@ -89,6 +93,7 @@ def read_options(
     """From the command line; the defaults are those of the figures in docs/results.md."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="digits and a few steps: shows that everything works")
+    parser.add_argument("--draw", action="store_true", help="only draw what has been measured")
     parser.add_argument("--tasks", nargs="+", default=tasks, metavar="DATASET:CLASSES")
     parser.add_argument("--budget", default=budget, help="time to train each cell")
     parser.add_argument("--seeds", type=int, default=1, help="how many, from 0 on")
@@ -103,6 +108,7 @@ def read_options(
     given.out.parent.mkdir(parents=True, exist_ok=True)
     return Options(
         quick=given.quick,
+        draw=given.draw,
         tasks=tuple(task for text in (QUICK_TASKS if given.quick else given.tasks) for task in parse_tasks(text)),
         budget=None if given.quick else seconds(given.budget),
         epochs=2 if given.quick else None,

@@ -18,17 +18,21 @@ from normscope.benchmark import results
 ROOT = Path(__file__).parent.parent
 # Scripts that show the same cells from another side, each with those whose lines they can take over.
 SCRIPTS = {
-    "beta": ["figure1", "figure2", "figure3"],
-    "estimators": ["table1", "figure4"],
+    "beta": ["figure1", "figure3"],
+    "figure2": ["figure2"],
+    "estimators": ["table1"],
+    "figure4": ["figure4"],
     "scores": ["table2"],
     "table3": ["table3"],
     "few_anomalies": ["few_anomalies"],
     "contamination": ["contamination"],
+    "false_alarms": ["false_alarms"],
     "patches": ["patches"],
     "published": ["published"],
     "accuracy": ["accuracy"],
     "levers": ["levers"],
     "frozen_head": ["frozen_head"],
+    "photographs": ["photographs"],
 }
 ALONE = {"entropy_term", "long_run"}  # those with a test of their own
 
@@ -71,14 +75,16 @@ def test_quick_run_leaves_lines_and_a_picture(name, tmp_path, monkeypatch):
 
 def check_sweep(lines: list[dict]) -> None:
     """Every cell is there, with a curve of losses and lengths, and labels were looked at only in the end."""
-    assert {(line["settings"]["beta"], line["settings"]["clip_scale"]) for line in lines} == {
-        (beta, scale) for beta in (0.0, 20.0) for scale in ("size", "root")
-    }
-    for line in lines:
+    trained = [line for line in lines if line["epochs"] == 2]
+    variants = {(line["settings"]["beta"], line["settings"]["preset"], line["settings"]["gamma"]) for line in trained}
+    readings = (("paper", 0.0), ("laptop", 2.0), ("laptop", 0.0))
+    assert variants == {(beta, *reading) for beta in (0.0, 20.0) for reading in readings}
+    for line in trained:
         assert [point["epoch"] for point in line["curve"]] == [1, 2]
         assert line["curve"][-1]["auroc"] == pytest.approx(line["metrics"]["auroc"], abs=1e-6)
         assert {"information", "entropy", "norm_normal", "norm_anomalous"} <= line["curve"][0].keys()
         assert line["protocol"]["looks_at_test_labels_before_the_scores"] == 0
+    assert [line["steps"] for line in lines if line["epochs"] == 0] == [0], "no untrained network"
 
 
 def test_every_experiment_is_run_here():
@@ -104,21 +110,25 @@ def test_a_long_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
     """Its checkpoint is found again, and the lines that were written stay."""
     out, append = tmp_path / "long.jsonl", results.append
 
-    def append_and_interrupt(*line):
-        append(*line)
-        signal.raise_signal(signal.SIGINT)
+    def append_and_interrupt(path, line):
+        append(path, line)
+        if line["epoch"] == 2:
+            signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(results, "append", append_and_interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(patch, "long_run", out, tmp_path / "p.png")
-    (first,) = results.read(out)
+    before = results.read(out)
     run(monkeypatch, "long_run", out, tmp_path / "p.png")
     lines = results.read(out)
-    assert lines[0] == first
-    assert [line["epoch"] for line in lines] == [2, 4], "it has begun anew"
+    assert lines[:2] == before
+    assert [line["epoch"] for line in lines] == [0, 2, 4] * 3, "it has begun anew, or a reading is missing"
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".png"] == ["long.jsonl"]
     check_picture(tmp_path / "p.png")
+    for line in lines:
+        assert len(line["norms"]) == 10
+        assert (line["zeros"] > 0.2) == (line["reading"] != "literal"), "only a rectified code is sparse"
 
 
 NAMES = ("dataset", "normal", "amount")
