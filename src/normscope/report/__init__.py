@@ -1,0 +1,1 @@
+"""What people look at: heat maps laid over images, and the report of a scored folder."""
