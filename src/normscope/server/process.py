@@ -1,0 +1,108 @@
+"""The process that serves: uvicorn, with an eye on slow clients and an orderly end."""
+
+import asyncio
+import logging
+import socket
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from normscope.errors import NormscopeError
+from normscope.server.service import Service
+
+__all__ = ["listen", "make_server", "run"]
+
+HEAD_SECONDS = 10.0  # for the head of a request, from its first byte or from the connection on
+UNREAD_SECONDS = 30.0  # in which a client must read some of an answer that waits for it
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections, which wait until the server runs; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise NormscopeError(
+            f"{host}:{port} cannot be served ({error.strerror}); give another --host or --port"
+        ) from error
+
+
+def run(app: FastAPI, listening: socket.socket) -> None:
+    """Until a signal comes, and everything in flight is answered; raises what kept the models from being loaded."""
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every form that it cannot read
+    make_server(app).run(sockets=[listening])
+    service: Service = app.state.service
+    if service.batcher.failure is not None:
+        raise service.batcher.failure
+
+
+def make_server(app: FastAPI) -> "Server":
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+    return Server(config, app.state.service)
+
+
+class Server(uvicorn.Server):
+    """Ends once nothing is in flight, or at a second Ctrl-C."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.service.drain()
+        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        ending = await super().on_tick(counter)
+        if self.service.batcher.failure is not None:
+            return True
+        return ending and (self.force_exit or self.service.drained)
+
+
+class Protocol(H11Protocol):
+    """uvicorn's, and closes connections on which a request does not arrive, or an answer is not read."""
+
+    waiting: asyncio.TimerHandle | None = None
+    stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cancel_timers()
+        elif self.waiting is None:
+            self.expect_head()
+
+    def expect_head(self) -> None:
+        self.waiting = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.stuck = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.cancel_timers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.cancel_timers()
+        super().connection_lost(exc)
+
+    def cancel_timers(self) -> None:
+        for timer in (self.waiting, self.stuck):
+            if timer is not None:
+                timer.cancel()
+        self.waiting = self.stuck = None
