@@ -1,5 +1,6 @@
 """Tables about what a user gets."""
 
+import itertools
 import statistics
 from collections.abc import Callable, Sequence
 
@@ -11,6 +12,13 @@ from normscope.tables.names import DATASET_NAMES, title
 
 OURS = ("surprisal", "pretrained")
 COMPARED = (0, 3, 6)
+COLUMNS = {
+    "auroc": "image AUROC",
+    "tpr_at_fpr_01": "found at 1 % false alarms",
+    "tpr_at_fpr_05": "at 5 %",
+    "pixel_auroc": "pixel AUROC",
+    "pro": "PRO",
+}
 
 
 def digits() -> str:
@@ -74,8 +82,27 @@ def few_anomalies() -> str:
 
 
 def contamination() -> str:
-    """AUROC, and how many of the hidden anomalies `fit` names, by their share of the training images."""
+    """AUROC, how many of the hidden anomalies `fit` names, and both with `--exclude-outliers`, by their share."""
     return by_amount("contamination.jsonl", "share", "anomalies hidden", lambda share: f"{100 * share:g} %", hidden)
+
+
+def false_alarms() -> str:
+    """Share of fresh normal images that is flagged, mean over refits and its standard error, beside the promise."""
+    body = [
+        [
+            f"`{line['method']}`, {title(*task_of(line))}",
+            line["kind"],
+            str(line["refits"]),
+            *itertools.chain.from_iterable(
+                (f"{percent(promised)}", f"{100 * flagged:.2f} ± {100 * error:.2f}")
+                for promised, flagged, error in zip(
+                    line["promised"], line["flagged"], line["standard_error"], strict=True
+                )
+            ),
+        ]
+        for line in lines("false_alarms.jsonl")
+    ]
+    return markdown_table(["", "calibration", "refits", "promised", "flagged", "promised", "flagged"], *body)
 
 
 def by_amount(
@@ -97,10 +124,16 @@ def by_amount(
 
 
 def hidden(own: list[Result]) -> str:
-    [line] = own
+    """The last line of each: without and, where it was measured, with the exclusion of outliers."""
+    last = {line.get("excluding") or False: line for line in own}
+    plain, excluding = (described(last[excludes]) if excludes in last else None for excludes in (False, True))
+    return plain + (f"; excluded, {excluding}" if excluding else "")
+
+
+def described(line: Result) -> str:
     named = f"{line['named_rightly']} of {line['hidden']}" if line["hidden"] else "none"
     wrongly = line["named"] - line["named_rightly"]
-    return f"{percent(auroc(line))}; names {named}" + (f" and {wrongly} others" if wrongly else "")
+    return f"{percent(auroc(line))}, names {named}" + (f" and {wrongly} others" if wrongly else "")
 
 
 def patches() -> str:
@@ -112,12 +145,23 @@ def patches() -> str:
     return markdown_table(["", "pixel AUROC", "PRO", "hottest pixel in the patch"], *body)
 
 
+def photographs() -> str:
+    """Folders with `fit`'s own choice, beside other methods on the same encoder: whole images, and where in them."""
+    body = []
+    for (folder, method), some in grouped(
+        lines("photographs.jsonl"), lambda one: (one["folder"], one["method"])
+    ).items():
+        values = [[one["metrics"][name] for one in some if name in one["metrics"]] for name in COLUMNS]
+        body.append([folder, "`fit`" if method == "auto" else method, *map(mean_and_sd, values)])
+    return markdown_table(["", "", *COLUMNS.values()], *body)
+
+
 def tiles() -> str:
     """Photographs of surface defects: whole images, and where in them."""
     own = sorted((line for line in lines("accuracy.jsonl") if line["dataset"] == "folder"), key=auroc, reverse=True)
     body = []
     for method, some in grouped(own, lambda line: line["method"]).items():
         metrics = [line["metrics"] for line in some]
-        values = [[one[name] for one in metrics if name in one] for name in ("auroc", "pixel_auroc", "pro")]
+        values = [[one[name] for one in metrics if name in one] for name in COLUMNS]
         body.append([f"`{method}`", *map(mean_and_sd, values)])
-    return markdown_table(["", "image AUROC", "pixel AUROC", "PRO"], *body)
+    return markdown_table(["", *COLUMNS.values()], *body)

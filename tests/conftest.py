@@ -1,7 +1,13 @@
-"""What tests of several rooms share: the same arithmetic on every processor, and cells of the benchmark run at once."""
+"""What tests of several rooms share: the same arithmetic on every processor, cells of the benchmark run at once, and a
+model with heat maps."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
+from PIL import Image
 
+from normscope import Detector
 from normscope.training import device
 
 
@@ -38,3 +44,40 @@ def in_this_process(monkeypatch) -> type[InThisProcess]:
     """Cells of the benchmark are run in the process of the test."""
     monkeypatch.setattr("normscope.benchmark.worker.Worker", InThisProcess)
     return InThisProcess
+
+
+def stripes(n: int, *, seed: int = 0, shape: tuple[int, int] = (48, 64)) -> np.ndarray:
+    """[n, *shape]: normal images."""
+    rng = np.random.default_rng(seed)
+    columns = 120 + 60 * np.sin(np.arange(shape[1]) / 3)
+    return np.clip(columns + rng.normal(0, 12, (n, *shape)), 0, 255).astype(np.uint8)
+
+
+def with_patch(images: np.ndarray) -> np.ndarray:
+    """The same with a bright square in the upper left quarter."""
+    images = images.copy()
+    images[:, 8:20, 8:20] = 255
+    return images
+
+
+@pytest.fixture(scope="session")
+def explaining(tmp_path_factory) -> Path:
+    """A model file: an untrained encoder of the default method, whose heat maps are on their usual scale."""
+    path = tmp_path_factory.mktemp("explaining") / "model.safetensors"
+    settings = {"width": 16, "depth": 1}
+    Detector("surprisal", settings=settings, epochs=0, false_alarm_rate=0.1).fit(stripes(80), allow_collapse=True).save(
+        path
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def parts(tmp_path_factory) -> Path:
+    """A folder: eight good images and four with a patch, in two folders with the same names, and one unreadable."""
+    folder = tmp_path_factory.mktemp("parts")
+    for name, images in (("good", stripes(8, seed=1)), ("bad", with_patch(stripes(4, seed=2)))):
+        (folder / name).mkdir()
+        for number, image in enumerate(images):
+            Image.fromarray(image).save(folder / name / f"{number}.png")
+    (folder / "cut-off.png").write_bytes(b"\x89PNG\r\n")
+    return folder

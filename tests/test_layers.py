@@ -23,19 +23,28 @@ FLOORS = [
         "options",
         "intake",
         "card",
+        "choice",
         "calibration",
+        "recalibration",
+        "drift",
+        "hotfolder",
+        "rowlog",
         "outliers",
         "inference",
         "forecast",
+        "rehearsal",
+        "folds",
+        "finishing",
+        "tail",
         "artifact",
     },
     {"benchmark", "tables"},
-    {"cli", "server", "report", "cluster", "sklearn", "normscope", "__main__"},
+    {"cli", "server", "report", "export", "cluster", "sklearn", "normscope", "__main__"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 DECODES = {"normscope.images.reader"}
-WRITES_PICTURES = {"normscope.cli.demo"}
+WRITES_PICTURES = {"normscope.cli.demo", "normscope.report.picture"}
 SEEDS = {"normscope.training.randomness"}
 UNSAFE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 # CIFAR-100 is published as pickles; its Unpickler admits numpy arrays alone, and nothing else of pickle is imported.

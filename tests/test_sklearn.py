@@ -35,6 +35,12 @@ def test_clone_keeps_the_parameters_and_forgets_the_fit():
     assert (copy.fit(X).score_samples(NEW) == original.score_samples(NEW)).all()
 
 
+def test_size_may_be_height_and_width():
+    original = knn(size=(30, 40))
+    assert clone(original).get_params()["size"] == (30, 40)
+    assert original.fit(X).detector_.model.size == (30, 40)
+
+
 def test_a_pipeline_of_tables():
     table = X.reshape(len(X), -1).astype(float)
     to_bytes = FunctionTransformer(lambda values: values.astype(np.uint8))

@@ -1,19 +1,26 @@
-"""What a score means: p-values and a threshold from normal images that training never saw (split conformal)."""
+"""What a score means: p-values and a threshold from normal images, scored by a reference that they had no part in."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.stats import beta
 from torch import Tensor
 
 from normscope.errors import ImageFolderError, ModelFileError, SettingError
 from normscope.settings import JSON
+from normscope.tail import Tail, fit_tail
 
 Indices = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
+Kind = Literal["split", "cross"]
+LIKELY = 0.9
 
 
 def held_out(n: int, rate: float, rng: np.random.Generator) -> tuple[Indices, Indices]:
@@ -32,21 +39,38 @@ def held_out(n: int, rate: float, rng: np.random.Generator) -> tuple[Indices, In
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Scores of m held-out normal images, and the false-alarm rate that was asked for.
+    """Scores of m normal images under a reference that they had no part in, and the false-alarm rate asked for.
 
-    If a new normal image is exchangeable with the held-out ones, then P(p ≤ rate) ≤ rate, on average over the draw of
-    the held-out set; without ties it lies between rate − 1/(m+1) and rate. For one fixed held-out set the false-alarm
-    rate scatters around that, the less the larger m is.
+    `split`: the m images were held out before training. If a new normal image is exchangeable with them, then
+    P(p ≤ rate) ≤ rate, on average over draws of these images; without ties it lies between rate − 1/(m+1) and rate. For
+    one fixed calibration set the false-alarm rate scatters around that, the less the larger m is (`likely`).
+
+    `cross`, for methods that train nothing: each fold of the m images is scored by a reference fitted to the other
+    folds, and new images by one fitted to all (cross-conformal, Vovk 2015, with one reference in place of one for each
+    fold). There is no theorem for this with that constant: CV+, which keeps the references of all folds, promises
+    P(p ≤ rate) ≤ 2·rate plus a term of order 1/√m (Barber et al. 2021). Here a new image is scored by a reference that
+    saw more images, so its score is lower, if anything, and fewer normal images are flagged than promised. A score that
+    is scaled by how normal images scored may err the other way, by a fraction of the rate, if there are fewer images
+    than dimensions (docs/calibration.md).
+
+    `reviewed` are those of the scores that joined later (`joined_by`). What is promised supposes that their images were
+    chosen at random; if they were chosen because they were flagged, fewer images are flagged, normal or not.
     """
 
     scores: Scores  # [m], finite; kept sorted
     rate: float
+    kind: Kind
+    reviewed: Mapping[str, float] = field(default_factory=dict)  # by the SHA-256 of the image
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
         scores = np.sort(np.asarray(self.scores, dtype=np.float64))
         if scores.ndim != 1 or len(scores) == 0 or not np.isfinite(scores).all():
-            raise ValueError(f"held-out scores must be finite and of shape [m], m ≥ 1; got shape {list(scores.shape)}")
+            raise ValueError(f"calibration scores are not finite or not of shape [m], m ≥ 1: {list(scores.shape)}")
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"kind {self.kind!r}")
+        if self.reviewed and not without(scores, self.reviewed):
+            raise ValueError("all calibration scores are of reviewed images")
         scores.flags.writeable = False
         object.__setattr__(self, "scores", scores)
         object.__setattr__(self, "rate", float(self.rate))
@@ -63,23 +87,76 @@ class Calibration:
             return None
         m = len(self.scores)
         return (
-            f"{m} held-out image{'s' if m > 1 else ''} can promise a false-alarm rate of {percent(self.achievable)} "
+            f"{m} calibration image{'s' if m > 1 else ''} can promise a false-alarm rate of {percent(self.achievable)} "
             f"at best; about {math.ceil(1 / self.rate) - 1} are needed for {percent(self.rate)}"
         )
 
     @property
+    def allowed(self) -> int:
+        """p ≤ rate means that fewer than so many calibration scores reach s."""
+        m = len(self.scores)
+        return int(np.count_nonzero(np.arange(1, m + 2) / (m + 1) <= self.achievable))
+
+    @property
     def threshold(self) -> float:
         """An image is anomalous when its score is above this: exactly when its p-value is at most `achievable`."""
-        m = len(self.scores)
-        # p ≤ rate means that fewer than `allowed` held-out scores reach s: the allowed-th largest is below s.
-        allowed = np.count_nonzero(np.arange(1, m + 2) / (m + 1) <= self.achievable)
-        return float(self.scores[m - allowed])
+        return float(self.scores[len(self.scores) - self.allowed])
+
+    @property
+    def likely(self) -> tuple[float, float]:
+        """Between which 90 % of the false-alarm rates of single calibration sets lie: they follow a Beta distribution.
+
+        Without ties, and for `cross` approximately.
+        """
+        low, high = beta.interval(LIKELY, self.allowed, len(self.scores) + 1 - self.allowed)
+        return float(low), float(high)
+
+    @property
+    def promise(self) -> str:
+        """A sentence for the user: what is anomalous, and how many normal images will be."""
+        low, high = map(percent, self.likely)
+        most = "at most" if self.kind == "split" else "about"
+        reviewed = f" ({len(self.reviewed)} reviewed as fine)" if self.reviewed else ""
+        return (
+            f"scores above {self.threshold:.4g} are anomalous: {most} {percent(self.achievable)} of normal images on "
+            f"average over draws; with these {len(self.scores)} calibration images{reviewed} between {low} and {high} "
+            f"({percent(LIKELY)} sure)"
+        )
+
+    def at(self, rate: float) -> "Calibration":
+        """The same scores with another false-alarm rate."""
+        return replace(self, rate=rate)
+
+    def joined_by(self, reviewed: Mapping[str, float]) -> "Calibration":
+        """With the scores of normal images that had no part in the fit, by their SHA-256; each image joins once."""
+        new = {image: score for image, score in reviewed.items() if image not in self.reviewed}
+        scores = np.concatenate([self.scores, np.array(list(new.values()), np.float64)])
+        return replace(self, scores=scores, reviewed={**self.reviewed, **new})
+
+    @property
+    def unreviewed(self) -> "Calibration":
+        """As it was before reviewed images joined."""
+        return replace(self, scores=np.array(without(self.scores, self.reviewed)), reviewed={})
+
+    @cached_property
+    def tail(self) -> Tail | None:
+        return fit_tail(self.scores)
 
     def p_values(self, scores: npt.ArrayLike) -> Scores:
-        """(1 + number of held-out scores ≥ s) / (m + 1) for each s of scores [n]; small is anomalous."""
+        """(1 + number of calibration scores ≥ s) / (m + 1) for each s of scores [n]; small is anomalous."""
         m = len(self.scores)
         reached = m - np.searchsorted(self.scores, checked(scores), side="left")
         return np.asarray((1 + reached) / (m + 1), dtype=np.float64)
+
+    def estimates(self, scores: npt.ArrayLike) -> Scores | None:
+        """p-values [n] that go below 1/(m+1): estimates, of which nothing is promised. None where there is no tail.
+
+        Up to where the tail starts they are the `p_values`, and go on from there without a jump.
+        """
+        if self.tail is None:
+            return None
+        new = checked(scores)
+        return np.where(new > self.tail.start, self.tail.exceeded(new), self.p_values(new))
 
     def anomalous(self, scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether each of scores [n] is above the threshold."""
@@ -88,13 +165,23 @@ class Calibration:
     def pack(self) -> tuple[dict[str, Tensor], dict[str, JSON]]:
         """For the model file: the tensors, and what its card says under "calibration"."""
         card: dict[str, JSON] = {
+            "kind": self.kind,
             "rate": self.rate,
             "rate_used": self.achievable,
-            "held_out": len(self.scores),
+            "images": len(self.scores),
+            "reviewed": len(self.reviewed),
             "threshold": self.threshold,
+            "threshold_without_reviewed": self.unreviewed.threshold,
+            "promise": self.promise,
             "note": self.note,
+            "tail": None if self.tail is None else self.tail._asdict(),
         }
-        return {"calibration.scores": torch.tensor(self.scores)}, card
+        tensors = {"calibration.scores": torch.tensor(self.scores)}
+        if self.reviewed:
+            tensors["calibration.reviewed"] = torch.tensor(list(self.reviewed.values()), dtype=torch.float64)
+            names = [list(bytes.fromhex(image)) for image in self.reviewed]
+            tensors["calibration.reviewed_sha256"] = torch.tensor(names, dtype=torch.uint8)
+        return tensors, card
 
     @classmethod
     def unpack(cls, tensors: Mapping[str, Tensor], card: Mapping[str, JSON]) -> "Calibration":
@@ -103,9 +190,27 @@ class Calibration:
             rate = card["rate"]
             if not isinstance(rate, float):
                 raise ValueError(f"rate {rate!r}")
-            return cls(tensors["calibration.scores"].numpy(), rate)
+            scores = tensors["calibration.scores"].numpy()
+            return cls(scores, rate, cast(Kind, card["kind"]), unpack_reviewed(tensors))
         except (KeyError, ValueError) as error:
             raise ModelFileError(f"the model holds no usable calibration ({error}); fit it again") from error
+
+
+def without(scores: Scores, reviewed: Mapping[str, float]) -> list[float]:
+    """The scores that are not of reviewed images."""
+    left = Counter(scores.tolist())
+    left.subtract(reviewed.values())
+    if min(left.values()) < 0:
+        raise ValueError("a reviewed score is not among the calibration scores")
+    return list(left.elements())
+
+
+def unpack_reviewed(tensors: Mapping[str, Tensor]) -> dict[str, float]:
+    """Of a model file, by the SHA-256 of the image; none if none joined."""
+    if "calibration.reviewed" not in tensors:
+        return {}
+    names = [bytes(name).hex() for name in tensors["calibration.reviewed_sha256"].tolist()]
+    return dict(zip(names, tensors["calibration.reviewed"].tolist(), strict=True))
 
 
 def check_rate(rate: float) -> None:

@@ -13,6 +13,7 @@ from normscope import fitting, model
 from normscope.calibration import Calibration
 from normscope.card import Card
 from normscope.errors import NotFittedError
+from normscope.images.size import Size
 from normscope.intake import Images, common_size, read
 from normscope.model import Model, Row
 from normscope.options import checked, options_of
@@ -23,21 +24,22 @@ from normscope.training.observer import Observer
 class Detector:
     """Learns what normal images look like, then scores new ones: higher is more anomalous.
 
-    Without `budget` (seconds, or a text like "5m") and `epochs` it trains for five minutes at most. `size` is the side
-    to which images are squashed; `auto` takes the typical one, from 28 to what suits the method (64 for most).
+    Without `budget` (seconds, or a text like "5m") and `epochs` it trains for five minutes at most. Images are
+    resized to `size`: height and width, or one number for a square. `auto` is what is typical of them, with a shorter
+    side from 28 pixels to what suits the method (64 for most); a square, unless the method takes rectangles.
     `false_alarm_rate` is the share of normal images that `predict` may flag: it is kept by a calibration set, held out
     before training (see `calibration`). None holds nothing out: then there are scores alone, and no outliers.
     """
 
     def __init__(
         self,
-        method: str = "surprisal",
+        method: str = "auto",
         *,
         settings: Mapping[str, object] | None = None,
         seed: int = 0,
         budget: float | str | None = None,
         epochs: int | None = None,
-        size: int | Literal["auto"] = "auto",
+        size: int | Size | Literal["auto"] = "auto",
         false_alarm_rate: float | None = 0.01,
         device: str = "auto",
     ) -> None:
@@ -60,6 +62,7 @@ class Detector:
         *,
         anomalies: Images | None = None,
         allow_collapse: bool = False,
+        exclude_outliers: bool = False,
         checkpoint: str | Path | None = None,
         resume: bool = False,
         observer: Observer | None = None,
@@ -67,8 +70,9 @@ class Detector:
         """Learns from normal images. Fitting again forgets what was learnt before.
 
         `anomalies` are images known to be bad, for a method that makes use of them. `outliers` then has those of the
-        normal images that look as if they did not belong there; they were learnt from all the same. `observer` follows
-        the fit; `checkpoint` and `resume` are those of `fitting.fit`.
+        normal images that look as if they did not belong there; they were learnt from all the same, unless
+        `exclude_outliers` keeps them out of the reference and the calibration. `observer` follows the fit; `checkpoint`
+        and `resume` are those of `fitting.fit`.
         """
         self._model, self.outliers = None, []
         fitted = fitting.fit(
@@ -76,6 +80,7 @@ class Detector:
             self.options,
             anomalies=anomalies,
             allow_collapse=allow_collapse,
+            exclude_outliers=exclude_outliers,
             checkpoint=Path(checkpoint) if checkpoint else None,
             resume=resume,
             observer=observer,
@@ -120,8 +125,7 @@ class Detector:
     def explain(self, images: Images) -> npt.NDArray[np.float64]:
         """Heat maps [n, h, w]: higher where the image is more surprising. At the size of the images if these are
         arrays of one size, else at the size that the model works at."""
-        size = self.model.size
-        return self.model.heat_maps(read(images, self.model.size), common_size(images) or (size, size))
+        return self.model.heat_maps(read(images, self.model.size), common_size(images) or self.model.size)
 
     def score_paths(self, paths: Sequence[str | Path]) -> list[Row]:
         """One row for each file, in order, as on the command line; a bad file is a row with an error."""

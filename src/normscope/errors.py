@@ -37,5 +37,9 @@ class CollapseError(TrainingError):
     """Training ended in a collapse: all images have the same code, or codes that say nothing of them."""
 
 
+class ExportError(NormscopeError):
+    """A model that cannot be exported, or whose export disagrees with it."""
+
+
 class NotFittedError(NormscopeError):
     """A detector was asked for a score before `fit`."""

@@ -10,17 +10,20 @@ import numpy as np
 import torch
 
 from normscope import __version__, inference
-from normscope.calibration import Calibration, held_out
+from normscope.calibration import Indices, held_out
 from normscope.card import data_of, make_card, training_of
+from normscope.choice import resolved
 from normscope.errors import CollapseError, SettingError, TrainingError
+from normscope.finishing import check_exclusion, finish
 from normscope.forecast import seconds_after_training
 from normscope.images.outcome import FileOutcome
+from normscope.images.size import Auto, Size, squash_note
 from normscope.images.store import Store
 from normscope.intake import Images, check_worth_learning, gather
 from normscope.methods import find, method_names
 from normscope.model import Model
-from normscope.options import Options
-from normscope.outliers import Outlier, find_outliers
+from normscope.options import Options, rectangular_methods
+from normscope.outliers import ROUNDS, Outlier
 from normscope.settings import JSON, to_json
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
@@ -31,6 +34,19 @@ from normscope.training.observer import Observer
 from normscope.training.randomness import seeded
 
 INITIALISE, SPLIT = 2**31 + 1, 2**31 + 2  # keys under which weights and the calibration set are drawn
+
+
+class Prepared(NamedTuple):
+    """What a fit begins with: the options and why this method, the images read, the untrained method, the split."""
+
+    options: Options
+    why: str | None
+    normal: Store
+    left_out: list[FileOutcome]
+    anomalies: Store | None
+    method: Method
+    training: Indices
+    calibrating: Indices
 
 
 class Fitted(NamedTuple):
@@ -48,59 +64,86 @@ def fit(
     *,
     anomalies: Images | None = None,
     allow_collapse: bool = False,
+    exclude_outliers: bool = False,
     checkpoint: Path | None = None,
     resume: bool = False,
     observer: Observer | None = None,
 ) -> Fitted:
     """Learns from normal images and, for a method that makes use of them, from labelled anomalies.
 
+    `exclude_outliers` is for a folder that may hold anomalies (see `finishing.finish`); a network is trained on all.
+
     With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result. The
     file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
     """
     began, observer = time.perf_counter(), observer or Observer()
-    largest_auto = find(options.method).largest_auto
-    normal, left_out = gather(images, options.size, partial(observer.images, "reading"), largest_auto)
-    check_worth_learning(normal)
-    known = gather_anomalies(anomalies, options.method, normal.size)
-    training, calibrating = split(len(normal), options)
+    ready = prepare(images, options, anomalies, exclude_outliers, observer)
+    options, normal, method, training = ready.options, ready.normal, ready.method, ready.training
     train_images = normal.subset(training)
-    method = initialised(options, normal.size)
     encoded = inference.encoded(method, normal, options.device, observer)
-    budget = training_seconds(options, method, encoded, len(training), time.perf_counter() - began)
-    plan = make_plan(options, budget, train_images, known, checkpoint, resume)
+    budget = training_seconds(options, method, encoded, len(training), exclude_outliers, began)
+    plan = make_plan(options, budget, train_images, ready.anomalies, checkpoint, resume)
     if advice := method.advice():
         observer.note(advice)
-    outcome = train(method, train_images, known, plan, observer, allow_collapse)
-    reference = loop.finish(method, encoded.subset(training), options.seed)
-    calibration, outliers = None, list[Outlier]()
-    if options.false_alarm_rate is not None:
-        scores = inference.scores(method, reference, encoded.subset(calibrating, "calibrating"))
-        calibration = Calibration(scores, options.false_alarm_rate)
-        if method.scores_quickly:
-            outliers = find_outliers(method, normal, encoded, options.seed)
-    data = data_of(normal, train_images, known, len(left_out))
-    trained = training_of(plan, options.budget, outcome)
-    card = make_card(options.method, options.settings, calibration, normal.size, data, trained)
-    model = Model(method.eval(), reference, calibration, card, options.device)
-    return Fitted(model, outliers, left_out, time.perf_counter() - began)
+    outcome = train(method, train_images, ready.anomalies, plan, observer, allow_collapse)
+    finished = finish(method, normal, encoded, training, ready.calibrating, options, exclude_outliers)
+    excluded = len(finished.outliers) if exclude_outliers else 0
+    card = make_card(
+        options.method,
+        ready.why,
+        method.summary(finished.reference),
+        options.settings,
+        finished.calibration,
+        normal.size,
+        data_of(normal, train_images, ready.anomalies, len(ready.left_out), excluded),
+        training_of(plan, options.budget, outcome),
+    )
+    model = Model(method.eval(), finished.reference, finished.calibration, card, options.device)
+    return Fitted(model, finished.outliers, ready.left_out, time.perf_counter() - began)
 
 
-def split(n: int, options: Options) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the images to train on and of the calibration set; all and none without a false-alarm rate."""
-    if options.false_alarm_rate is None:
+def prepare(
+    images: Images, options: Options, anomalies: Images | None, exclude_outliers: bool, observer: Observer
+) -> Prepared:
+    """All that comes before training: choose the method, read the images, split them."""
+    options, why = resolved(options, images, anomalies is not None)
+    if why:
+        observer.note(f"{options.method} was chosen: {why}")
+    check_exclusion(options, exclude_outliers)
+    kind = find(options.method)
+    size = Auto(kind.largest_auto, kind.rectangles, kind.pixels_auto) if options.size == "auto" else options.size
+    normal, left_out = gather(images, size, partial(observer.images, "reading"))
+    check_worth_learning(normal)
+    if squashed := squash_note(normal.shapes, normal.size, to_keep_the_shape(options)):
+        observer.note(squashed)
+    known = gather_anomalies(anomalies, options.method, normal.size)
+    method = initialised(options, normal.size)
+    return Prepared(options, why, normal, left_out, known, method, *split(len(normal), method, options))
+
+
+def split(n: int, method: Method, options: Options) -> tuple[Indices, Indices]:
+    """Indices of the images to train on and of those held out; all and none if nothing is trained or calibrated."""
+    if options.false_alarm_rate is None or not method.phases():
         return np.arange(n), np.arange(0)
     return held_out(n, options.false_alarm_rate, np.random.default_rng((options.seed, SPLIT)))
 
 
-def initialised(options: Options, size: int) -> Method:
+def initialised(options: Options, size: Size) -> Method:
     """The method before training, on its device."""
     with seeded(options.seed, INITIALISE):
-        method = find(options.method)(options.settings, (3, size, size))
+        method = find(options.method)(options.settings, (3, *size))
     method.load_pretrained()
     return method.to(options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def gather_anomalies(anomalies: Images | None, method: str, size: int) -> Store | None:
+def to_keep_the_shape(options: Options) -> str:
+    """Advice to a user whose images are squashed."""
+    if not find(options.method).rectangles:
+        return f"one of {', '.join(rectangular_methods())} would keep their shape"
+    return "cut them into shorter pieces" if options.size == "auto" else "size auto would keep their shape"
+
+
+def gather_anomalies(anomalies: Images | None, method: str, size: Size) -> Store | None:
     if anomalies is None:
         return None
     if not find(method).takes_anomalies:
@@ -128,14 +171,16 @@ def train(
     return outcome
 
 
-def training_seconds(options: Options, method: Method, images: Encoded, trained: int, spent: float) -> float | None:
-    """What the budget leaves for training, at least half of it: less what was spent on reading and what comes after."""
+def training_seconds(
+    options: Options, method: Method, images: Encoded, trained: int, exclude_outliers: bool, began: float
+) -> float | None:
+    """What the budget leaves for training, at least half of it: less what was spent since `began`, on reading and on
+    this forecast, and what comes after."""
     if options.budget is None or not method.phases():
         return options.budget
-    calibrates = options.false_alarm_rate is not None
-    began = time.perf_counter()
-    after = seconds_after_training(method, replace(images, observer=Observer()), trained, calibrates, options.budget)
-    return max(options.budget / 2, options.budget - spent - after - (time.perf_counter() - began))
+    searches = 0 if options.false_alarm_rate is None else 1 + ROUNDS * exclude_outliers
+    after = seconds_after_training(method, replace(images, observer=Observer()), trained, searches, options.budget)
+    return max(options.budget / 2, options.budget - after - (time.perf_counter() - began))
 
 
 def make_plan(
@@ -165,7 +210,7 @@ def facts(options: Options, training: Store, anomalies: Store | None) -> dict[st
         "seed": options.seed,
         "epochs": options.epochs,
         "budget": options.budget,
-        "size": training.size,
+        "size": list(training.size),
         "training images": training.sha256,
         "anomalies": anomalies.sha256 if anomalies else None,
         "normscope": __version__,

@@ -22,18 +22,19 @@ class Trial(NamedTuple):
     score: float
 
 
-def seconds_after_training(method: Method, images: Encoded, trained: int, calibrates: bool, budget: float) -> float:
-    """Seconds for the reference of so many training images and, if it calibrates, for that and for outliers."""
+def seconds_after_training(method: Method, images: Encoded, trained: int, searches: int, budget: float) -> float:
+    """Seconds for the reference of so many training images and, unless there is none, for calibration and so many
+    searches for outliers."""
     n, least = len(images), min(SMALL, len(images))
     trial(method, images, least)  # the first of all warms up
     small = trial(method, images, least)
     quick = LARGE / SMALL * (small.finish + small.score) < MOST_SHARE * budget
     large = trial(method, images, min(LARGE, n)) if quick and n > least else small._replace(images=0, finish=0, score=0)
     total = extrapolated(small, large, min(trained, method.most_references or trained)).finish
-    if calibrates:
+    if searches:
         total += extrapolated(small, large, n - trained).score
-    if calibrates and method.scores_quickly:  # two-fold
-        total += 2 * extrapolated(small, large, n // 2).finish + extrapolated(small, large, n).score
+    if method.scores_quickly:  # two-fold
+        total += searches * (2 * extrapolated(small, large, n // 2).finish + extrapolated(small, large, n).score)
     return total
 
 

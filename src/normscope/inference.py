@@ -37,12 +37,14 @@ def codes(method: Method, images: Encoded) -> npt.NDArray[np.float64]:
     return concatenated(method.code, method, images)
 
 
-def heat_maps(method: Method, reference: Reference, images: Encoded, size: tuple[int, int]) -> npt.NDArray[np.float64]:
-    """[n, *size]: the method's own grid, resized once."""
+def heat_maps(
+    method: Method, reference: Reference, images: Encoded, size: tuple[int, int] | None
+) -> npt.NDArray[np.float64]:
+    """[n, *size]: the method's own grid, resized once; at that grid if size is None."""
 
     def resized(batch: Tensor) -> Tensor:
         heat = method.explain(batch, reference)[:, None].float()
-        return F.interpolate(heat, size, mode="bilinear", align_corners=False)[:, 0]
+        return (F.interpolate(heat, size, mode="bilinear", align_corners=False) if size else heat)[:, 0]
 
     return concatenated(resized, method, images)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeGuard, cast
+from typing import TypeGuard, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from normscope.images import store
 from normscope.images.folder import check_path, scan
 from normscope.images.notation import printable
 from normscope.images.outcome import FileOutcome, Kind
+from normscope.images.size import SMALLEST, Auto, Size, typical_size
 from normscope.images.store import Store
 
 Pixels = npt.NDArray[np.uint8]
@@ -19,19 +20,16 @@ Images = str | Path | Sequence[str | Path] | Pixels | Sequence[Pixels]
 """A folder, a file, several files, or uint8 arrays [n, h, w] or [n, h, w, 3] (or a list of images of any sizes)."""
 
 LEAST_IMAGES = 8
-SMALLEST, LARGEST = 28, 256
+PEEKED = 20
+T = TypeVar("T")
 
 
 def gather(
-    images: Images,
-    size: int | Literal["auto"],
-    watch: Callable[[int, int], None] | None = None,
-    largest_auto: int = LARGEST,
+    images: Images, size: Size | Auto, watch: Callable[[int, int], None] | None = None
 ) -> tuple[Store, list[FileOutcome]]:
     """The images at one size, and the files among them that were not or could not be read.
 
-    `auto` is the median of the shorter sides of the images that can be read, but at least 28 pixels and at most
-    `largest_auto`.
+    `Auto` is the typical size of the images that can be read (`images.size`).
     """
     given = as_sequence(images)
     if len(given) == 0:
@@ -39,12 +37,12 @@ def gather(
     if not is_paths(given):
         arrays = cast("Pixels | Sequence[Pixels]", given)
         check_arrays(arrays)
-        side = typical_size([image.shape for image in arrays], largest_auto) if size == "auto" else size
-        return store.from_arrays(arrays, side), []
+        chosen = typical_size(array_shapes(arrays), size) if isinstance(size, Auto) else size
+        return store.from_arrays(arrays, chosen), []
     found = expand([Path(path) for path in given])
     paths = [one.path for one in found if one.kind is Kind.IMAGE]
-    if size == "auto":
-        pixels, outcomes = read_at_typical_size(paths, largest_auto, watch)
+    if isinstance(size, Auto):
+        pixels, outcomes = read_at_typical_size(paths, size, watch)
     else:
         pixels, outcomes = store.from_paths(paths, size, progress=watch)
     if len(pixels) == 0:
@@ -54,7 +52,19 @@ def gather(
     return pixels, [one for one in became if one.kind is not Kind.IMAGE]
 
 
-def read(images: Images, size: int) -> Store:
+def peek(images: Images) -> Store:
+    """A few of the images that can be read, tiny; none if nothing can."""
+    given = as_sequence(images)
+    if not is_paths(given):
+        arrays = cast("Pixels | Sequence[Pixels]", given)
+        check_arrays(arrays)
+        return store.from_arrays([arrays[index] for index in spread(range(len(arrays)), PEEKED)], (SMALLEST, SMALLEST))
+    found = expand([Path(path) for path in given])
+    paths = [one.path for one in found if one.kind is Kind.IMAGE]
+    return store.from_paths(spread(paths, PEEKED), (SMALLEST, SMALLEST))[0]
+
+
+def read(images: Images, size: Size) -> Store:
     """The images at one size; a file among them that cannot be read raises."""
     pixels, left_out = gather(images, size)
     if broken := [one for one in left_out if one.kind is Kind.UNREADABLE]:
@@ -73,32 +83,27 @@ def expand(paths: Sequence[Path]) -> list[FileOutcome]:
 
 
 def read_at_typical_size(
-    paths: Sequence[Path], largest: int, watch: Callable[[int, int], None] | None
+    paths: Sequence[Path], auto: Auto, watch: Callable[[int, int], None] | None
 ) -> tuple[Store, list[FileOutcome]]:
     """As `store.from_paths`, at the typical size of all images that can be read.
 
     It is known only when all have been read. So it is guessed from a few, and in the rare case that the guess was wrong
     all are read again: most folders hold images of one size, or of sizes above the largest.
     """
-    guess = typical_size(decoded_shapes(store.from_paths(spread(paths), SMALLEST)[1]), largest)
+    guess = typical_size(store.from_paths(spread(paths), (SMALLEST, SMALLEST))[0].shapes, auto, len(paths))
     pixels, outcomes = store.from_paths(paths, guess, progress=watch)
-    size = typical_size(decoded_shapes(outcomes), largest)
+    size = typical_size(pixels.shapes, auto)
     return (pixels, outcomes) if size == guess else store.from_paths(paths, size, progress=watch)
 
 
-def spread(paths: Sequence[Path], n: int = 3) -> Sequence[Path]:
-    """At most n paths, at equal distances."""
-    return paths if len(paths) <= n else [paths[len(paths) * index // n] for index in range(n)]
+def spread(items: Sequence[T], n: int = 3) -> Sequence[T]:
+    """At most n of them, at equal distances."""
+    return items if len(items) <= n else [items[len(items) * index // n] for index in range(n)]
 
 
-def decoded_shapes(outcomes: Sequence[FileOutcome]) -> list[tuple[int, int]]:
-    return [one.shape for one in outcomes if one.shape is not None]
-
-
-def typical_size(shapes: Sequence[tuple[int, ...]], largest: int) -> int:
-    """The median of the shorter sides of images [h, w] or [h, w, c], within bounds; the largest if there is none."""
-    sides = [min(shape[:2]) for shape in shapes]
-    return min(max(int(np.median(sides)), SMALLEST), largest) if sides else largest
+def array_shapes(arrays: "Pixels | Sequence[Pixels]") -> list[Size]:
+    """Of those that can be images; `store.from_arrays` refuses the others."""
+    return [(image.shape[0], image.shape[1]) for image in arrays if image.ndim in (2, 3) and image.size]
 
 
 def as_sequence(images: Images) -> "Sequence[str | Path] | Pixels | Sequence[Pixels]":
@@ -124,7 +129,7 @@ def check_arrays(images: "Pixels | Sequence[Pixels]") -> None:
             raise ImageFolderError(f"image {index} is a {type(image).__name__}; give paths alone or uint8 arrays alone")
 
 
-def common_size(images: Images) -> tuple[int, int] | None:
+def common_size(images: Images) -> Size | None:
     """Height and width of images that are arrays of one size; None for all others."""
     arrays = [] if isinstance(images, str | Path) else [one for one in images if isinstance(one, np.ndarray)]
     sizes = {one.shape[:2] for one in arrays}

@@ -3,9 +3,9 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import NamedTuple, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,13 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from normscope import artifact, inference
 from normscope.calibration import Calibration
-from normscope.card import Card
+from normscope.card import Card, size_of
 from normscope.errors import ModelFileError, SettingError
 from normscope.images import store
 from normscope.images.notation import printable
 from normscope.images.outcome import Kind
+from normscope.images.reader import MAX_PIXELS
+from normscope.images.size import Size
 from normscope.images.store import Store
 from normscope.methods import find
 from normscope.options import Options, options_of
@@ -31,13 +33,24 @@ WEIGHTS, REFERENCE = "weights", "reference"  # what the names of tensors in a mo
 
 
 class Row(TypedDict):
-    """What became of one file; one that cannot be read has an error and nothing else."""
+    """What became of one file; one that cannot be read has an error and nothing else.
+
+    `p_value` comes with a promise; `p_estimate` goes on where no calibration image scored as high, and comes with none.
+    """
 
     path: str
     score: float | None
     p_value: float | None
+    p_estimate: float | None
     anomalous: bool | None
     error: str | None
+
+
+class Scored(NamedTuple):
+    """A row and, where it was asked for, the heat map [h, w] of its image at the method's own grid."""
+
+    row: Row
+    heat: npt.NDArray[np.float64] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +68,9 @@ class Model:
     device: torch.device
 
     @property
-    def size(self) -> int:
-        """The side to which images are resized."""
-        return self.method.shape[-1]
+    def size(self) -> Size:
+        """Height and width to which images are resized."""
+        return self.method.shape[1:]
 
     def scores(self, pixels: Store) -> npt.NDArray[np.float64]:
         """[n], higher is more anomalous."""
@@ -69,34 +82,62 @@ class Model:
             raise SettingError(f"the method {self.card['method']} has no codes; use another")
         return inference.codes(self.method, inference.encoded(self.method, pixels, self.device))
 
-    def heat_maps(self, pixels: Store, size: tuple[int, int]) -> npt.NDArray[np.float64]:
+    def heat_maps(self, pixels: Store, size: Size) -> npt.NDArray[np.float64]:
         """[n, *size]: higher where the image is more surprising."""
-        if not self.method.explains:
-            raise SettingError(f"the method {self.card['method']} cannot say where an image is surprising; use another")
+        self.check_explains()
         images = inference.encoded(self.method, pixels, self.device)
         return inference.heat_maps(self.method, self.reference, images, size)
 
+    def check_explains(self) -> None:
+        if not self.method.explains:
+            raise SettingError(f"the method {self.card['method']} cannot say where an image is surprising; use another")
+
     def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
         """One row for each file, in order, as they come: a batch of images is in memory at a time."""
+        return (one.row for one in self.scored(paths, with_heat=False))
+
+    def scored(self, paths: Sequence[str | Path], *, with_heat: bool, max_pixels: int = MAX_PIXELS) -> Iterator[Scored]:
+        """As `rows`; with heat maps, for which no image is read or goes through a frozen encoder a second time."""
+        if with_heat:
+            self.check_explains()
         together = inference.batch_size(self.method)
         for start in range(0, len(paths), together):
-            some = [Path(path) for path in paths[start : start + together]]
-            pixels, outcomes = store.from_paths(some, self.size)
-            scores = iter(self.scores(pixels))
-            for one in outcomes:
-                readable = one.kind is Kind.IMAGE
-                yield self.row(one.path, None, float(next(scores))) if readable else self.row(one.path, one.reason)
+            yield from self.scored_batch(
+                [Path(path) for path in paths[start : start + together]], with_heat, max_pixels
+            )
+
+    def scored_batch(self, paths: Sequence[Path], with_heat: bool, max_pixels: int) -> Iterator[Scored]:
+        pixels, outcomes = store.from_paths(paths, self.size, max_pixels=max_pixels)
+        images = inference.encoded(self.method, pixels, self.device)
+        scores = inference.scores(self.method, self.reference, images).tolist()
+        maps = inference.heat_maps(self.method, self.reference, images, None) if with_heat else [None] * len(scores)
+        found = zip(scores, maps, strict=True)
+        for one in outcomes:
+            score, heat = next(found) if one.kind is Kind.IMAGE else (None, None)
+            yield Scored(self.row(one.path, one.reason or None, score), heat)
 
     def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
         known = self.calibration if score is not None else None
         scores = np.array([score], np.float64)  # NaN where there is no score, and then it is not looked at
+        estimates = known.estimates(scores) if known else None
         return {
             "path": printable(path),
             "score": score,
             "p_value": float(known.p_values(scores)[0]) if known else None,
+            "p_estimate": None if estimates is None else float(estimates[0]),
             "anomalous": bool(known.anomalous(scores)[0]) if known else None,
             "error": error,
         }
+
+    def at(self, rate: float) -> "Model":
+        """The same model with another false-alarm rate."""
+        if self.calibration is None:
+            raise SettingError("the model was fitted without a calibration set; fit it with a false-alarm rate")
+        return self.calibrated(self.calibration.at(rate))
+
+    def calibrated(self, calibration: Calibration) -> "Model":
+        """The same model with another calibration, which its card tells of."""
+        return replace(self, calibration=calibration, card={**self.card, "calibration": calibration.pack()[1]})
 
     def save(self, path: str | Path) -> str:
         """Writes the model file, whole or not at all; returns its SHA-256."""
@@ -115,7 +156,7 @@ def load(path: str | Path, *, device: str = "auto") -> Model:
     card = cast(Card, read)
     with refusals(path):
         options = options_of(card, device)
-        shape = (3, card["preprocessing"]["size"], card["preprocessing"]["size"])
+        shape = (3, *size_of(card))
         check_weights(part(header.tensors, WEIGHTS), options, shape)
     tensors = artifact.read_tensors(path, header)
     with refusals(path):
@@ -137,7 +178,7 @@ def refusals(path: str | Path) -> Iterator[None]:
 def check_reference(model: Model) -> None:
     """Score a grey image: a reference has no shapes of its own to compare. Not where that takes seconds."""
     if model.method.scores_quickly:
-        scores = model.scores(store.from_arrays([np.full((model.size, model.size), 128, np.uint8)], model.size))
+        scores = model.scores(store.from_arrays([np.full(model.size, 128, np.uint8)], model.size))
         if scores.shape != (1,) or not np.isfinite(scores).all():
             raise ModelFileError("it has no score for a grey image")
 

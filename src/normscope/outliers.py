@@ -1,18 +1,26 @@
 """Which of the images that were given as normal may not be: those that score far above the rest."""
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import norm
 
-from normscope import inference
+from normscope.folds import out_of_fold
 from normscope.images.store import Store
-from normscope.training import loop
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method
 
-FENCE = 6.0
+FENCE = 6.0  # times as far above the median as the upper quartile is
+MOST_SHARE = 0.01  # of all images, that the fence alone names
+FAR = 4.0  # standard deviations: whatever lies beyond is named, however many there are
+TRIMMED = 0.25  # of the images, that references are not fitted to when outliers are left out
+ROUNDS = 3
+QUARTILE = float(norm.ppf(0.75))
+
+Scores = npt.NDArray[np.float64]
 
 
 class Outlier(NamedTuple):
@@ -23,23 +31,65 @@ class Outlier(NamedTuple):
     score: float
 
 
-def find_outliers(method: Method, normal: Store, images: Encoded, seed: int) -> list[Outlier]:
-    """Two-fold: each half is scored by a reference fitted to the other half."""
-    scores = np.empty(len(normal))
-    for half in (0, 1):
-        own, other = (np.arange(start, len(normal), 2) for start in (half, 1 - half))
-        reference = loop.finish(method, images.subset(other), seed)
-        scores[half::2] = inference.scores(method, reference, images.subset(own, "looking for outliers"))
-    paths = normal.paths or [None] * len(normal)
-    return [Outlier(int(index), paths[index], float(scores[index])) for index in above_the_fence(scores)]
+def find_outliers(normal: Store, *scores: Scores) -> list[Outlier]:
+    """By scores [n] under references that were fitted to other images; the last count, where there are several."""
+    paths, last = normal.paths or [None] * len(normal), scores[-1]
+    return [Outlier(int(index), paths[index], float(last[index])) for index in above_the_fence(*scores)]
 
 
-def above_the_fence(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
-    """Indices of scores far above the rest, the highest first.
+def trimmed(
+    method: Method, images: Encoded, folds: npt.NDArray[np.intp], seed: int, scores: Scores
+) -> tuple[npt.NDArray[np.bool_], Scores]:
+    """Which images agree best, the share 1 − `TRIMMED`, and scores of all under references fitted to those alone.
 
-    Far is FENCE times as far above the median as the upper quartile is (four standard deviations of a normal
-    distribution). Both stay where they are when a tenth of the images are anomalies, unlike mean and deviation.
+    From out-of-fold scores of all images: the highest are left out, all are scored again, and so on (the concentration
+    steps of Rousseeuw & van Driessen 1999). Many outliers that are like each other hide one another no longer.
     """
-    middle, upper = np.quantile(scores, [0.5, 0.75])
+    kept = np.ones(len(scores), bool)
+    for _ in range(ROUNDS):
+        before, kept = kept, scores <= np.quantile(scores, 1 - TRIMMED)
+        if (before == kept).all():
+            break
+        scores = out_of_fold(method, images, folds, seed, "looking for outliers", kept)
+    return scores <= np.quantile(scores, 1 - TRIMMED), scores
+
+
+def above_the_fence(*every: Scores) -> npt.NDArray[np.intp]:
+    """Indices of scores far above the rest, the highest first; what is beyond `FAR` in any of several, too.
+
+    Of a clean folder, one image in a hundred at most: the highest hundredth, as far as it lies beyond the fence. Beyond
+    `FAR` deviations there is no limit to their number; fewer than 1 % of normal, exponential, log-normal and Student
+    (five degrees of freedom) scores lie there.
+    """
+    scores = every[-1]
     order = np.argsort(-scores, kind="stable")
-    return order[scores[order] > middle + FENCE * (upper - middle)]
+    middle, upper = np.quantile(scores, [0.5, 0.75])
+    fence = middle + FENCE * (upper - middle)
+    top = np.arange(len(scores)) < int(MOST_SHARE * len(scores))
+    beyond = np.any([far(one) for one in every], axis=0)
+    return order[(top & (scores[order] > fence)) | beyond[order]]
+
+
+def far(scores: Scores) -> npt.NDArray[np.bool_]:
+    """Whether each of scores [n] is beyond `FAR` deviations of those that are not."""
+    beyond = np.zeros(len(scores), bool)
+    for _ in range(ROUNDS):
+        beyond = deviations(scores, scores[~beyond]) > FAR
+    return beyond
+
+
+def deviations(scores: Scores, usual: Scores) -> Scores:
+    """By how many standard deviations scores [n] exceed the median, if `usual` ones follow a shifted log-normal law.
+
+    That law (Tukey's g distribution) goes through the three quartiles, which stay about where they are when a tenth of
+    the images are anomalies. It is a normal one where scores are not skewed to the right.
+    """
+    lower, middle, upper = np.quantile(usual, [0.25, 0.5, 0.75])
+    up, down = upper - middle, middle - lower
+    if min(up, down) <= 0:
+        return np.zeros(len(scores))
+    if up <= down:
+        return np.asarray((scores - middle) / down * QUARTILE)
+    skewness = math.log(up / down) / QUARTILE
+    over = np.maximum(scores - middle, 0) / up * math.expm1(skewness * QUARTILE)
+    return np.asarray(np.log1p(over) / skewness)

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from normscope.detector import Detector
+from normscope.images.size import Size
 
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
@@ -20,13 +21,13 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "surprisal",
+        method: str = "auto",
         *,
         settings: Mapping[str, object] | None = None,
         seed: int = 0,
         budget: float | str | None = None,
         epochs: int | None = None,
-        size: int | Literal["auto"] = "auto",
+        size: int | Size | Literal["auto"] = "auto",
         false_alarm_rate: float = 0.01,
         device: str = "auto",
         image_shape: Sequence[int] | None = None,

@@ -66,7 +66,7 @@ def test_losses_are_means_over_the_steps_since_the_last_point_and_images_are_rea
     assert [point["loss"] for point in points] == [2.0, 10.0]
     assert points[0]["auroc"] == 1.0
     assert "norm_normal" not in points[0]
-    assert reads == [28]
+    assert reads == [(28, 28)]
 
 
 def test_a_part_is_always_the_same_and_of_its_own_images():

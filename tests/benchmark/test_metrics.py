@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from normscope.benchmark.metrics import auprc, auroc, fpr95
+from normscope.benchmark import metrics
+from normscope.benchmark.metrics import auprc, auroc, fpr95, tpr_at_fpr
 
-METRICS = [auroc, auprc, fpr95]
+METRICS = list(metrics.METRICS.values())
 
 
 def test_four_images_by_hand():
@@ -15,14 +16,14 @@ def test_four_images_by_hand():
 
 def test_perfect_and_inverted():
     scores, is_anomaly = np.arange(10.0), np.arange(10) >= 6
-    assert [metric(scores, is_anomaly) for metric in METRICS] == [1, 1, 0]
+    assert [metric(scores, is_anomaly) for metric in METRICS] == [1, 1, 0, 1, 1]
     assert auroc(-scores, is_anomaly) == 0
     assert fpr95(-scores, is_anomaly) == 1
 
 
 def test_equal_scores_say_nothing():
     is_anomaly = np.array([1, 1, 0, 0, 0])
-    assert [metric(np.ones(5), is_anomaly) for metric in METRICS] == [0.5, 2 / 5, 1]
+    assert [metric(np.ones(5), is_anomaly) for metric in METRICS] == [0.5, 2 / 5, 1, 0, 0]
 
 
 def test_a_tie_counts_half_in_any_order():
@@ -40,6 +41,17 @@ def test_fpr95_lets_one_anomaly_in_twenty_go():
     scores = np.concatenate([np.arange(1.0, 21.0), [0.5, 1.5, 2.5]])
     is_anomaly = np.arange(23) < 20
     assert fpr95(scores, is_anomaly) == 1 / 3
+
+
+def test_the_true_positive_rate_at_a_false_positive_rate_by_hand():
+    # Normal images 0..99, anomalies between them: above 98.5 lie one normal image and two anomalies of four.
+    scores, is_anomaly = np.concatenate([np.arange(100.0), [50.5, 95.5, 98.5, 200]]), np.arange(104) >= 100
+    assert tpr_at_fpr(scores, is_anomaly, 0) == 1 / 4
+    assert tpr_at_fpr(scores, is_anomaly, 0.01) == 2 / 4
+    assert tpr_at_fpr(scores, is_anomaly, 0.05) == 3 / 4
+    assert tpr_at_fpr(scores, is_anomaly, 0.049) == 3 / 4
+    assert tpr_at_fpr(scores, is_anomaly, 1) == 1
+    assert [metrics.METRICS[f"tpr_at_fpr_{rate}"](scores, is_anomaly) for rate in ("01", "05")] == [2 / 4, 3 / 4]
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -34,7 +34,7 @@ def test_a_result_for_each_cell_and_none_the_second_time(bench, tmp_path):
     for number, result in enumerate(results):
         assert result.keys() >= KEYS
         assert (result["dataset"], result["method"], result["normal"], result["seed"]) == ("digits", "knn", number, 0)
-        assert result["metrics"].keys() == {"auroc", "auprc", "fpr95"}
+        assert result["metrics"].keys() == {"auroc", "auprc", "fpr95", "tpr_at_fpr_01", "tpr_at_fpr_05"}
         assert result["metrics"]["auroc"] > 0.95
         assert result["seconds"].keys() == {"fit", "score"}
         assert (result["settings"], result["budget"]) == ({"k": 5}, 120)

@@ -63,7 +63,7 @@ def test_version(run):
         (["nothing"], "no such command 'nothing'"),
         (["scor"], "'score'"),
         (["fit"], "missing argument"),
-        (["fit", "folder"], "'--output' / '-o'; `normscope fit --help`"),
+        (["recalibrate", "model", "verdicts.csv"], "'--output' / '-o'; `normscope recalibrate --help`"),
         (["fit", "folder", "-o", "m", "--sed", "1"], "--sed"),
         (["fit", "folder", "-o", "m", "--seed", "one"], "'--seed'"),
         (["fit", "folder", "-o", "m", "--seed", "-1"], "'--seed'"),
@@ -127,7 +127,7 @@ def test_json_alone_is_on_standard_output(good, tmp_path):
     done = spawn("fit", good, "-o", tmp_path / "m", "--method", "knn", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["images"] == 20
-    assert b"held-out" in done.stderr
+    assert b"calibration images" in done.stderr
 
 
 def test_an_error_of_a_real_process():

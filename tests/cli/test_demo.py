@@ -27,6 +27,8 @@ def test_learns_a_digit_and_scores_the_others(run, tmp_path, monkeypatch):
     assert 0 < result["seconds"] < 90
     assert load(result["model"]).card["data"]["images"] == len(list((tmp_path / "demo" / "good").iterdir()))
     assert "images of the digit 4" in err
+    assert result["report"] == str(tmp_path / "demo" / "report.html")
+    assert (tmp_path / "demo" / "report.html").read_text(encoding="utf-8").count("<tr data-score") == 200
 
 
 def test_the_folders_hold_the_digits():
@@ -53,7 +55,7 @@ def test_it_can_be_run_again(tmp_path):
 
 def test_what_is_printed(capsys):
     def row(name: str, score: float, anomalous: bool) -> dict:
-        return {"path": f"mixed/{name}.png", "score": score, "p_value": 0.5, "anomalous": anomalous, "error": None}
+        return {"path": f"mixed/{name}.png", "score": score, "p_value": 0.5, "p_estimate": 2e-5, "anomalous": anomalous}
 
     rows = [row("4-1", 1.0, False), row("3-2", 9.0, True), row("5-3", 2.0, False)]
     print_findings(rows, np.array([not is_normal(one) for one in rows]))

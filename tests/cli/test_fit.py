@@ -40,9 +40,10 @@ def test_people_read_what_was_learnt(run, good, out):
     first, second, third = printed.splitlines()
     assert first.startswith("learnt from 20 images in ")
     assert second.startswith("scores above ")
-    assert second.endswith("are anomalous: at most 16.7 % of normal images")
-    assert third == f"wrote {out / 'm'}"
-    assert err.startswith("note: 5 held-out images can promise")
+    assert " are anomalous: about 4.76 % of normal images on average over draws; with these 20 cal" in second
+    assert second.endswith("calibration images between 0.256 % and 13.9 % (90 % sure)")  # Beta(1, 20)
+    assert third == f"wrote {out / 'm'} ({(out / 'm').stat().st_size / 1e6:.1f} MB)"
+    assert err.startswith("note: 20 calibration images can promise")
 
 
 def test_options_reach_the_model(run, good, out):
@@ -50,17 +51,65 @@ def test_options_reach_the_model(run, good, out):
     assert run("fit", good, "-o", out / "m", "--allow-collapse", *options.split()).code == 0
     card = load(out / "m").card
     assert card["settings"].items() >= {"width": 16, "beta": "auto"}.items()
-    assert card["preprocessing"]["size"] == 32
+    assert card["preprocessing"]["size"] == [32, 32]
     assert card["training"].items() >= {"epochs": 1, "seed": 3, "budget": None}.items()
     assert card["calibration"]["rate"] == 0.2
     assert leftovers(out) == ["m"]
 
 
+@pytest.mark.parametrize(
+    ("size", "expected"), [("auto", [28, 60]), ("32x64", [32, 64]), ("64X40", [64, 40]), ("30", [30, 30])]
+)
+def test_size_is_height_and_width(run, images, tmp_path, out, size, expected):
+    folder = images(tmp_path / "wide", 12, shape=(28, 60))
+    code, _, err = run("fit", folder, "-o", out / "m", "--method", "pca", "--size", size)
+    assert code == 0
+    assert load(out / "m").card["preprocessing"]["size"] == expected
+    assert ("times as wide as high" in err) is (size not in ("auto", "32x64"))
+    assert run("score", out / "m", folder, "--json").code == 0
+    assert "HEIGHTxWIDTH" in run("fit", "--help").out
+
+
+def test_squashed_images_are_a_note(run, images, tmp_path, out):
+    folder = images(tmp_path / "wide", 12, shape=(28, 60))
+    code, _, err = run(
+        "fit",
+        folder,
+        "-o",
+        out / "m",
+        "--method",
+        "surprisal",
+        "--set",
+        "width=16",
+        "--epochs",
+        "1",
+        "--allow-collapse",
+    )
+    assert code == 0
+    assert err.splitlines()[0].startswith(
+        "note: the images are 2.14 times as wide as high and are squashed to 28x28 (height x width); one of knn, "
+    )
+
+
 def test_a_budget_too_short_to_learn_is_said(run, good, out):
-    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=16", "--budget", "0.01s", "--allow-collapse")
+    code, _, err = run(
+        "fit",
+        good,
+        "-o",
+        out / "m",
+        "--method",
+        "surprisal",
+        "--set",
+        "width=16",
+        "--budget",
+        "0.01s",
+        "--allow-collapse",
+    )
     assert code == 0
     assert "note: there was time for 1 training step only; give a larger --budget" in err.splitlines()
-    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "1", "--allow-collapse")
+    code, _, err = run(
+        "fit", good, "-o", out / "m", "--method", "surprisal", "--set", "width=16", "--epochs", "1", "--allow-collapse"
+    )
     assert "training step" not in err
 
 
@@ -92,7 +141,9 @@ def test_an_encoder_chooses_the_method_and_contradicts_any_other(refused, good, 
 
 
 def test_no_epochs_are_the_untrained_control(run, good, out):
-    code, _, _ = run("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "0", "--json")
+    code, _, _ = run(
+        "fit", good, "-o", out / "m", "--method", "surprisal", "--set", "width=16", "--epochs", "0", "--json"
+    )
     assert code == 0
     assert load(out / "m").card["training"].items() >= {"epochs": 0, "steps": 0}.items()
 
@@ -105,7 +156,9 @@ def test_resume_without_a_checkpoint_says_so(run, good, out):
 
 def test_a_checkpoint_that_will_be_replaced_is_said(run, good, out):
     (out / "m.checkpoint").write_text("of an earlier run")
-    code, _, err = run("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "1", "--allow-collapse")
+    code, _, err = run(
+        "fit", good, "-o", out / "m", "--method", "surprisal", "--set", "width=16", "--epochs", "1", "--allow-collapse"
+    )
     assert code == 0
     assert "--resume would go on from it" in err.splitlines()[0]
     assert leftovers(out) == ["m"]
@@ -189,7 +242,15 @@ def test_a_folder_that_cannot_be_learnt_from(refused, tmp_path, out, make, messa
         (["--budget", "0"], "'0' is not a budget"),
         (["--budget", "-5s"], "'-5s' is not a budget"),
         (["--epochs", "-1"], "epochs is -1"),
-        (["--size", "27"], "size is 27; give auto or a number of pixels from 28 to 256"),
+        (["--size", "27"], "size is 27; give auto, or pixels from 28 to 1024: one number for a square, or height"),
+        (["--size", "20x560", "--method", "knn"], "size is (20, 560); give auto, or pixels from 28 to 1024"),
+        (
+            ["--method", "surprisal", "--size", "64x128"],
+            "size is 64x128, and the method surprisal takes squares alone; give one number, or use",
+        ),
+        (["--size", "64x"], "size is '64x'; give auto, a number of pixels, or HEIGHTxWIDTH such as 224x560"),
+        (["--size", "64x64x3"], "size is '64x64x3'"),
+        (["--size", ""], "size is ''"),
         (["--size", "10000"], "size is 10000"),
         (["--size", "large"], "size is 'large'; give auto"),
         (["--size", "-5"], "size is '-5'"),
@@ -199,7 +260,8 @@ def test_a_folder_that_cannot_be_learnt_from(refused, tmp_path, out, make, messa
     ],
 )
 def test_an_option_that_is_wrong(refused, good, out, options, message):
-    assert message in refused("fit", good, "-o", out / "m", *options)
+    method = () if "--method" in options else ("--method", "surprisal")
+    assert message in refused("fit", good, "-o", out / "m", *method, *options)
     assert leftovers(out) == []
 
 
@@ -221,13 +283,15 @@ def test_a_disk_that_fills_up_leaves_nothing(refused, good, out, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     assert "cannot be written: No space left on device" in refused("fit", good, "-o", out / "m", "--method", "knn")
-    assert "No space left on device" in refused("fit", good, "-o", out / "m", "--set", "width=16", "--epochs", "1")
+    assert "No space left on device" in refused(
+        "fit", good, "-o", out / "m", "--method", "surprisal", "--set", "width=16", "--epochs", "1"
+    )
     assert leftovers(out) == []
 
 
 def test_a_collapse_is_refused_unless_allowed(run, refused, good, out, monkeypatch):
     monkeypatch.setattr(health, "LEAST_SPREAD", math.inf)
-    options = ["--set", "width=16", "--epochs", "1"]
+    options = ["--method", "surprisal", "--set", "width=16", "--epochs", "1"]
     line = refused("fit", good, "-o", out / "m", *options)
     assert "collapsed" in line
     assert "--allow-collapse" in line
@@ -238,7 +302,7 @@ def test_a_collapse_is_refused_unless_allowed(run, refused, good, out, monkeypat
 
 
 def test_training_is_not_lost_when_the_model_cannot_be_written(run, good, out, monkeypatch):
-    options = ("--set", "width=16", "--epochs", "1", "--allow-collapse")
+    options = ("--method", "surprisal", "--set", "width=16", "--epochs", "1", "--allow-collapse")
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -258,5 +322,63 @@ def test_outliers_among_the_normal_images_are_named(run, images, tmp_path, out):
     code, printed, err = run("fit", folder, "-o", out / "m", "--method", "pca", "--json")
     assert code == 0
     assert json.loads(printed)["outliers"] == [str(folder / "red.png")]
-    assert "1 image may not be normal" in err
+    assert "1 image may not be normal (--exclude-outliers leaves them out)" in err
     assert "red.png" in err.splitlines()[-1]
+    code, printed, err = run("fit", folder, "-o", out / "m", "--method", "pca", "--json", "--exclude-outliers")
+    result = json.loads(printed)
+    assert (code, result["excluded"], result["outliers"]) == (0, 1, [str(folder / "red.png")])
+    assert "1 image may not be normal (left out)" in err
+    assert load(out / "m").card["data"]["excluded"] == 1
+
+
+def test_outliers_cannot_be_excluded_by_a_method_that_scores_slowly(refused, good, out):
+    line = refused("fit", good, "-o", out / "m", "--method", "anogan", "--exclude-outliers")
+    assert "the method anogan scores too slowly to look for outliers" in line
+    assert leftovers(out) == []
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(run, images, tmp_path, out, monkeypatch):
+    folder = images(tmp_path / "some", 40)
+    (folder / "cut.png").write_bytes((folder / "000.png").read_bytes()[:50])
+    (folder / "notes.txt").write_text("no image")
+    (folder / "more.txt").write_text("no image")
+    monkeypatch.chdir(out)
+    options = ("--method", "surprisal", "--set", "width=16", "--epochs", "2", "--dry-run")
+    code, printed, _ = run("fit", folder, *options)
+    lines = printed.splitlines()
+    assert code == 3
+    assert lines[0] == "40 images found, 3 files skipped"
+    assert lines[1] == "  2 × not an image by its name (.txt)"
+    assert lines[3].startswith("method surprisal")
+    assert lines[4] == "images of 28x28 (height x width)"
+    assert lines[5] == "trained on 30 in 2 steps, calibrated with 10"
+    assert lines[6].startswith("about ")
+    assert lines[-2].endswith(" GB of memory")
+    assert lines[-1] == "nothing was written"
+    code, printed, _ = run("fit", folder, *options, "--json")
+    result = json.loads(printed)
+    assert result.items() >= {"images": 40, "skipped": 3, "method": "surprisal", "size": [28, 28], "steps": 2}.items()
+    assert sum(result["left_out"].values()) == 3
+    assert result["seconds"] > 0
+    assert leftovers(out) == []
+
+
+def test_a_dry_run_of_a_method_that_trains_nothing(run, good, out):
+    code, printed, _ = run("fit", good, "-o", out / "m", "--method", "knn", "--dry-run")
+    assert code == 0
+    assert "fitted to all 20, calibrated by 16 folds of them" in printed.splitlines()
+    assert leftovers(out) == []
+
+
+def test_without_a_name_the_model_has_that_of_the_folder(run, refused, images, tmp_path, out, monkeypatch):
+    folder = images(tmp_path / "good", 12)
+    monkeypatch.chdir(out)
+    assert run("fit", folder, "--method", "knn").code == 0
+    assert leftovers(out) == ["good.safetensors"]
+    assert "good.safetensors exists; give another name, or replace it with --force" in refused("fit", folder)
+    assert run("fit", folder, "--method", "knn", "--dry-run").code == 0
+    assert run("fit", folder, "--method", "pca", "--force").code == 0
+    assert load(out / "good.safetensors").card["method"] == "pca"
+    monkeypatch.chdir(folder)
+    assert run("fit", ".", "--method", "knn").out.splitlines()[-1].startswith("wrote good.safetensors")
+    assert "has no name that a model could have; give one with -o" in refused("fit", "/")

@@ -17,3 +17,4 @@ def test_people_read_the_same(run, model):
     assert f"sha256: {checksum}" in lines
     assert lines[lines.index("settings:") + 1 :][:1] == ["  k: 5"]
     assert f"  threshold: {card['calibration']['threshold']}" in lines
+    assert f"  promise: {card['calibration']['promise']}" in lines

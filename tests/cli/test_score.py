@@ -4,16 +4,17 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from normscope import load
-from normscope.cli.score import as_csv, no_formula
-from normscope.images.notation import from_printable
+from normscope import Detector, load
+from normscope.cli.score import as_csv
+from normscope.images.notation import cell, from_printable
 from normscope.model import Model
 from normscope.training.interrupt import Terminated
 
-KEYS = ["path", "score", "p_value", "anomalous", "error"]
+KEYS = ["path", "score", "p_value", "p_estimate", "anomalous", "error"]
 
 
 @pytest.fixture
@@ -35,7 +36,9 @@ def test_json_is_a_row_for_each_file_in_order(run, model, good):
     assert [row["score"] for row in rows] == load(model).score(good).tolist()
     assert {row["error"] for row in rows} == {None}
     flagged = sum(row["anomalous"] for row in rows)
-    assert err == f"20 images, {flagged} anomalous, 0 could not be read\n"
+    promise, count = err.splitlines()
+    assert promise == load(model).calibration.promise
+    assert count == f"20 images, {flagged} anomalous, 0 could not be read"
 
 
 def test_an_unreadable_file_is_a_row_and_exit_3(run, model, mixed):
@@ -46,7 +49,7 @@ def test_an_unreadable_file_is_a_row_and_exit_3(run, model, mixed):
     assert [row["error"] is None for row in rows] == [True, True, False, True]
     assert rows[2] | {"error": "", "path": ""} == dict.fromkeys(KEYS) | {"error": "", "path": ""}
     assert err.splitlines()[0] == "2 files ignored as no images"
-    assert err.splitlines()[1].endswith("1 could not be read")
+    assert err.splitlines()[-1].endswith("1 could not be read")
 
 
 def test_empty_and_too_large_files_are_rows(run, model, good, tmp_path):
@@ -82,7 +85,7 @@ def test_csv_has_all_rows_and_any_name(run, model, images, tmp_path):
     with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert code == 3
-    assert out == ""
+    assert len(out.splitlines()) == 3
     assert err.splitlines()[0] == f"wrote 3 rows to {tmp_path / 'rows.csv'}"
     assert list(rows[0]) == KEYS
     names = [row["path"].removeprefix(f"{folder}/") for row in rows]
@@ -128,9 +131,43 @@ def test_no_cell_of_a_csv_is_a_formula(run, model, images, tmp_path, monkeypatch
 
 
 def test_a_negative_score_stays_a_number():
-    row = {"path": "-1.png", "score": -1.4, "p_value": 0.5, "anomalous": False, "error": None}
-    assert as_csv([row]).splitlines()[1] == r'"\x2d1.png",-1.4,0.5,False,""'
-    assert no_formula("") == ""
+    row = {"path": "-1.png", "score": -1.4, "p_value": 0.5, "p_estimate": None, "anomalous": False, "error": None}
+    assert as_csv([row]).splitlines()[1] == r'"\x2d1.png",-1.4,0.5,"",False,""'
+    assert cell("") == ""
+
+
+def test_beside_a_csv_the_screen_shows_the_most_surprising_ten(run, model, good, tmp_path):
+    every = run("score", model, good).out.splitlines()
+    shown = run("score", model, good, "--csv", tmp_path / "rows.csv").out.splitlines()
+    assert shown == [*every[:10], "… and 10 other images"]
+
+
+def test_another_false_alarm_rate_without_a_refit(run, model, good):
+    code, out, err = run("score", model, good, "--json", "--false-alarm-rate", "0.5")
+    rows, calibration = json.loads(out), load(model).calibration.at(0.5)
+    assert code == 0
+    assert [row["anomalous"] for row in rows] == [row["score"] > calibration.threshold for row in rows]
+    assert err.splitlines()[0] == calibration.promise
+    assert "about 50 % of normal images" in calibration.promise
+    assert load(model).calibration.rate == 0.2
+    too_small = run("score", model, good, "--json", "--false-alarm-rate", "0.001").err.splitlines()
+    assert too_small[1].startswith("note: 20 calibration images can promise")
+
+
+def test_a_rate_that_is_none(refused, model, good):
+    assert "false-alarm rate 1.5 is not between 0 and 1" in refused("score", model, good, "--false-alarm-rate", "1.5")
+
+
+def test_the_screen_shows_estimates_where_all_p_values_are_equal(run, images, tmp_path):
+    model, folder = tmp_path / "m", images(tmp_path / "flat", 3)
+    Detector("knn").fit(images(tmp_path / "good", 60)).save(model)
+    for level, path in zip((0, 20, 255), sorted(folder.iterdir()), strict=True):
+        Image.new("L", (28, 28), level).save(path)
+    rows = json.loads(run("score", model, folder, "--json").out)
+    assert {row["p_value"] for row in rows} == {1 / 61}
+    assert all(row["p_estimate"] < 1 / 61 for row in rows)
+    lines = run("score", model, folder).out.splitlines()
+    assert all("  p ~" in line for line in lines)
 
 
 def test_one_impossible_argument_loses_no_other_row(run, model, good):
@@ -246,12 +283,27 @@ def test_rows_go_into_devices_and_through_links(run, model, good, tmp_path):
 
 
 def test_a_model_without_calibration_gives_scores_alone(run, good, tmp_path):
-    from normscope import Detector
-
     shutil.copytree(good, tmp_path / "images")
     Detector("knn", false_alarm_rate=None).fit(good).save(tmp_path / "m")
     code, out, _ = run("score", tmp_path / "m", good, "--json")
     assert code == 0
-    assert {(row["p_value"], row["anomalous"]) for row in json.loads(out)} == {(None, None)}
+    assert {(row["p_value"], row["p_estimate"], row["anomalous"]) for row in json.loads(out)} == {(None,) * 3}
     code, out, _ = run("score", tmp_path / "m", good / "000.png")
     assert out.split()[1:] == [str(good / "000.png")]
+    code, _, err = run("score", tmp_path / "m", good, "--false-alarm-rate", "0.1")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "fitted without a calibration set" in err
+
+
+def test_it_is_said_when_normal_has_moved(run, explaining, tmp_path):
+    (tmp_path / "same").mkdir()
+    (tmp_path / "darker").mkdir()
+    columns = 120 + 60 * np.sin(np.arange(64) / 3)
+    for number, noise in enumerate(np.random.default_rng(9).normal(0, 12, (60, 48, 64))):
+        for name, shade in (("same", 0), ("darker", 30)):
+            pixels = np.clip(columns - shade + noise, 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / name / f"{number}.png")
+    assert "moved" not in run("score", explaining, tmp_path / "same").err
+    moved = run("score", explaining, tmp_path / "darker", "--json")
+    assert moved.err.count("note: normal has moved") == 1
+    assert len(json.loads(moved.out)) == 60

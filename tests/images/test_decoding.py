@@ -48,7 +48,7 @@ def photo(tmp_path):
 
 def outcome(path):
     try:
-        return decode_file(path, 8).shape
+        return decode_file(path, (8, 8)).shape
     except ImageError as error:
         return str(error)
 
@@ -59,7 +59,7 @@ def test_a_worker_sees_what_the_reader_sees(tmp_path):
     NOISE.save(tmp_path / "a.tif", save_all=True, append_images=[NOISE])
     Image.fromarray(np.arange(9, dtype=np.uint16).reshape(3, 3) * 7000).save(tmp_path / "b.tif")
     for path in sorted(tmp_path.iterdir()):
-        for size in (None, 16):
+        for size in (None, (16, 16), (11, 30)):
             expected, found = decode(path, size), decode_file(path, size)
             np.testing.assert_array_equal(found.pixels, expected.pixels)
             assert found.pixels.flags.writeable
@@ -82,7 +82,7 @@ def test_small_files_need_no_worker(tmp_path, monkeypatch):
 
 def test_a_small_file_of_many_pixels_goes_to_a_worker(tmp_path, monkeypatch):
     Image.new("1", (600, 600)).save(tmp_path / "a.png")
-    monkeypatch.setattr(decoding, "decode_in_worker", lambda path, size: "worker")
+    monkeypatch.setattr(decoding, "decode_in_worker", lambda path, size, max_pixels: "worker")
     assert decode_file(tmp_path / "a.png") == "worker"
 
 
@@ -153,7 +153,7 @@ def jpeg_of_zeros(size):
     return encoded("JPEG")[:3] + bytes(size)
 
 
-WAITS = "worker.decode = lambda path, size: time.sleep(20)"
+WAITS = "worker.decode = lambda path, size, max_pixels: time.sleep(20)"
 STALLS = {  # how to make one of so many bytes; bytes that take a tenth of a second at least, and minutes
     "JPEG of EXIF segments": (
         lambda size: jpeg_with(segment(0xE1, b"Exif\0\0" + bytes(65000)), size),
@@ -254,7 +254,7 @@ CRASH = """
 import os, signal
 seen, decode = [], worker.decode
 
-def crash(path, size):
+def crash(path, size, max_pixels):
     seen.append(path)
     with path.with_name("log").open("a") as log:
         log.write(path.name + " ")
@@ -262,7 +262,7 @@ def crash(path, size):
         os.kill(os.getpid(), signal.SIGSEGV)
     if path.name == "stall":
         os.kill(os.getpid(), signal.SIGPROF)
-    return decode(path, size)
+    return decode(path, size, max_pixels=max_pixels)
 
 worker.decode = crash
 """

@@ -249,28 +249,39 @@ def test_a_large_image_is_converted_in_strips_like_a_small_one(monkeypatch):
 
 
 def test_decoding_at_a_size_resizes_and_keeps_the_shape():
-    picture = decode(encoded(colour(), exif=orientation(6)), 8)
+    picture = decode(encoded(colour(), exif=orientation(6)), (8, 8))
     assert picture.shape == (32, 24)
-    np.testing.assert_array_equal(picture.pixels, resize(decode(encoded(colour(), exif=orientation(6))).pixels, 8))
+    np.testing.assert_array_equal(picture.pixels, resize(decode(encoded(colour(), exif=orientation(6))).pixels, (8, 8)))
 
 
 def test_resize_squashes_the_whole_image():
     pixels = np.zeros((40, 80, 3), np.uint8)
     pixels[:, 40:] = 200
-    small = resize(pixels, 10)
+    small = resize(pixels, (10, 10))
     assert small.shape == (10, 10, 3)
     assert (small[:, :4] == 0).all()
     assert (small[:, 6:] == 200).all()
 
 
+def test_resize_takes_height_and_width():
+    pixels = np.zeros((40, 80, 3), np.uint8)
+    pixels[:, 40:] = 200
+    half = resize(pixels, (20, 40))
+    assert half.shape == (20, 40, 3)
+    assert (half[:, :19] == 0).all()
+    assert (half[:, 21:] == 200).all()
+    assert decode(encoded(colour()), (9, 20)).pixels.shape == (9, 20, 3)
+
+
 def test_resize_averages_rather_than_picks():
     checks = np.indices((64, 64)).sum(0) % 2 * 255
-    small = resize(np.repeat(checks[:, :, None], 3, axis=2).astype(np.uint8), 8)
+    small = resize(np.repeat(checks[:, :, None], 3, axis=2).astype(np.uint8), (8, 8))
     assert np.abs(small.astype(int) - 127).max() <= 2
 
 
 def test_resize_to_the_same_size_changes_nothing():
-    np.testing.assert_array_equal(resize(COLOUR[:, :24], 24), COLOUR[:, :24])
+    np.testing.assert_array_equal(resize(COLOUR[:, :24], (24, 24)), COLOUR[:, :24])
+    assert resize(COLOUR, (24, 32)) is COLOUR
 
 
 def test_reading_images_does_not_import_torch():

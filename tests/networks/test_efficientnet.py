@@ -1,16 +1,30 @@
 import pytest
 import torch
 
-from normscope.networks.efficientnet import BLOCKS, Convolution, EfficientNetLite0, from_published
-from normscope.networks.pretrained import lite0_weights
+from normscope.networks.efficientnet import SCALES, Convolution, EfficientNetLite, from_published, stages_of
+from normscope.networks.pretrained import LITE0, lite_weights
 
 
 @pytest.mark.parametrize("side", [32, 45])
 def test_maps_are_fractions_of_the_image(side):
     with torch.inference_mode():
-        maps = EfficientNetLite0()(torch.zeros(1, 3, side, side))
+        maps = EfficientNetLite(LITE0)(torch.zeros(1, 3, side, side))
     assert [x.shape[1] for x in maps] == [24, 40, 112, 1280]
     assert [x.shape[2:] for x in maps] == [(-(-side // scale),) * 2 for scale in (4, 8, 16, 32)]
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "blocks"),  # as published (Liu 2020)
+    [
+        ("efficientnet-lite0", [16, 24, 40, 80, 112, 192, 320], 16),
+        ("efficientnet-lite1", [16, 24, 40, 80, 112, 192, 320], 21),
+        ("efficientnet-lite2", [16, 24, 48, 88, 120, 208, 352], 21),
+    ],
+)
+def test_the_larger_ones_are_wider_and_deeper(name, channels, blocks):
+    assert [stage.channels for stage in stages_of(name)] == channels
+    assert sum(stage.repeats for stage in stages_of(name)) == blocks
+    assert name in SCALES
 
 
 def test_folding_a_batch_norm_changes_nothing():
@@ -19,7 +33,7 @@ def test_folding_a_batch_norm_changes_nothing():
         torch.nn.init.uniform_(value, low, 2)
     state = dict(lite0_state(), **{"_conv_stem.weight": convolution.weight})
     state |= {f"_bn0.{name}": value for name, value in norm.state_dict().items()}
-    folded = from_published(state)
+    folded = from_published(state, LITE0)
     x = torch.randn(2, 3, 9, 9)
     ours = torch.nn.functional.conv2d(x, folded["stem.weight"], folded["stem.bias"])
     assert torch.allclose(ours, norm(convolution(x)), atol=1e-5)
@@ -27,11 +41,11 @@ def test_folding_a_batch_norm_changes_nothing():
 
 def lite0_state():
     """The names and shapes of the published file, all ones."""
-    shapes = {name: value.shape for name, value in EfficientNetLite0().state_dict().items()}
+    shapes = {name: value.shape for name, value in EfficientNetLite(LITE0).state_dict().items()}
     state = {}
     for ours, theirs, norm in [("stem", "_conv_stem", "_bn0"), ("head", "_conv_head", "_bn1")] + [
-        (f"blocks.{i}.{ours}", f"_blocks.{i}.{theirs}", f"_blocks.{i}.{norm}")
-        for i in range(sum(repeats for repeats, *_ in BLOCKS))
+        (f"stages.{stage}.{block}.{ours}", f"_blocks.{i}.{theirs}", f"_blocks.{i}.{norm}")
+        for i, (stage, block) in enumerate((s, b) for s, one in enumerate(stages_of(LITE0)) for b in range(one.repeats))
         for ours, theirs, norm in [
             ("expand", "_expand_conv", "_bn0"),
             ("depthwise", "_depthwise_conv", "_bn1"),
@@ -55,8 +69,8 @@ def test_the_published_weights_have_learnt_what_pictures_show():
     from sklearn.datasets import load_sample_images
 
     china, flower = (torch.tensor(image).permute(2, 0, 1)[None] / 127.5 - 1 for image in load_sample_images().images)
-    network = EfficientNetLite0()
-    network.load_state_dict(lite0_weights(""))
+    network = EfficientNetLite(LITE0)
+    network.load_state_dict(lite_weights(LITE0, ""))
     with torch.inference_mode():
         one, moved, other = (
             torch.nn.functional.normalize(network(x)[-1].mean((2, 3)), dim=1)

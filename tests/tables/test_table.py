@@ -53,6 +53,18 @@ def test_cells_with_their_marks():
     assert single[-3:] == ["90.0 (1 of 10)", "–", "1"]
 
 
+def test_a_metric_that_old_results_lack_is_a_dash():
+    old = [measured(method="pca"), measured(method="knn", normal=3)]
+    table = only(*old, measured(0.7, metric="tpr_at_fpr_01", method="knn"), metric="tpr_at_fpr_01")
+    _, knn, pca = layout.cells(table)
+    assert knn[:5] == ["knn", "70.0", "–", "–", "–"]
+    assert knn[-3:] == ["70.0 (1 of 10)", "–", "1"]
+    assert set(pca[1:11]) == {"–"}
+    assert pca[-3:] == ["– (0 of 10)", "–", "1"]
+    assert "pca" in layout.csv_text([table])
+    assert json.dumps(layout.as_json(table))
+
+
 def test_the_paper_is_beside_what_it_has():
     printed = paper.row("cifar10", "extension")
     _, ours, theirs = layout.cells(only(*whole("extension")))

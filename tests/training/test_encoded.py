@@ -36,6 +36,13 @@ def test_every_image_comes_once_in_order_and_again():
         assert torch.cat(list(images))[:, 0, 0, 0].tolist() == FLOATS
 
 
+@pytest.mark.parametrize(("shape", "most"), [((256, 256), 256), ((28, 28), 300), ((1024, 1024), 16), ((512, 1024), 32)])
+def test_large_images_come_in_smaller_batches(shape, most):
+    pixels = np.broadcast_to(np.uint8(0), (300, 3, *shape))
+    images = Encoded(Method(None, (3, *shape)), pixels, CPU, 300)
+    assert len(next(iter(images))) == most
+
+
 def test_a_subset_has_its_own_order_and_a_subset_of_it_too():
     chosen = plain().subset(np.array([4, 0, 2]))
     assert torch.cat(list(chosen))[:, 0, 0, 0].tolist() == pytest.approx([0.6, -1, -0.2])

@@ -3,7 +3,16 @@ import torch
 
 from normscope.training.randomness import seeded
 from normscope.views import shifts
-from normscope.views.shifts import cut_paste, noise, patches2, patches3, permuted_patches, rotation, rotations
+from normscope.views.shifts import (
+    cut_paste,
+    noise,
+    patches2,
+    patches3,
+    permuted_patches,
+    quarter_turn,
+    rotation,
+    rotations,
+)
 
 SHIFTS = [getattr(shifts, name) for name in shifts.__all__]
 
@@ -65,15 +74,17 @@ def test_rotations_are_exact_and_undone_by_the_opposite_turn():
         assert torch.equal(rotations(y)[-turns % 4], x)
 
 
-def test_rotation_is_each_of_the_three_others_equally_often():
+@pytest.mark.parametrize(("shift", "turns"), [(rotation, [1, 2, 3]), (quarter_turn, [1, 3])])
+def test_a_turn_is_each_of_its_own_equally_often(shift, turns):
     x = images(1, 1, 8)
     with seeded(0):
-        y = rotation(x.repeat(3000, 1, 1, 1))
+        y = shift(x.repeat(3000, 1, 1, 1))
     kinds = torch.stack([(y == other).all(3).all(2).all(1) for other in rotations(x)])
     assert kinds.any(0).all()
-    counts = kinds.sum(1).tolist()
-    assert counts[0] == 0
-    assert all(count == pytest.approx(1000, abs=4 * (3000 * 2 / 9) ** 0.5) for count in counts[1:])
+    share, counts = 1 / len(turns), kinds.sum(1).tolist()
+    for turn, count in enumerate(counts):
+        expected, spread = (3000 * share, (3000 * share * (1 - share)) ** 0.5) if turn in turns else (0, 0)
+        assert count == pytest.approx(expected, abs=4 * spread)
 
 
 def cells(image, grid):

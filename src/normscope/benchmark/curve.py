@@ -49,7 +49,7 @@ class Curve(Observer):
     def epoch(self, progress: Progress, method: Method, reference: Reference) -> None:
         began = time.perf_counter()
         if self.pixels is None:
-            self.pixels = read(self.test_images, method.shape[-1])
+            self.pixels = read(self.test_images, method.shape[1:])
         images = inference.encoded(method, self.pixels, torch.device("cpu"))
         losses = {name: total / self.count for name, total in self.sums.items()}
         norms = np.linalg.norm(inference.codes(method, images), axis=1) if method.has_codes else None

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from normscope.benchmark.pixels import pixel_auroc, pro
 from normscope.images.reader import decode, resize
+from normscope.images.size import Size
 from normscope.images.store import Store
 from normscope.model import Model
 
 SIDE = 256
-"""Maps and masks are compared at this size, squashed to a square as the images are."""
+"""The shorter side of the maps and masks that are compared; their aspect ratio is that of the images in the model."""
 
 ANOMALOUS = 127
 
@@ -22,12 +23,13 @@ def heat_metrics(
 ) -> dict[str, float]:
     """`pixel_auroc` and `pro`. Anomalies without a mask are left out: where they are anomalous is not known."""
     known = [i for i, mask in enumerate(masks) if mask is not None or not is_anomaly[i]]
-    maps = model.heat_maps(pixels.subset(known), (SIDE, SIDE)).astype(np.float32)
-    where = np.stack([read_mask(masks[i]) for i in known])
+    height, width = (round(SIDE * side / min(model.size)) for side in model.size)
+    maps = model.heat_maps(pixels.subset(known), (height, width)).astype(np.float32)
+    where = np.stack([read_mask(masks[i], (height, width)) for i in known])
     return {"pixel_auroc": pixel_auroc(maps, where), "pro": pro(maps, where)}
 
 
-def read_mask(path: Path | None) -> NDArray[np.bool_]:
+def read_mask(path: Path | None, size: Size) -> NDArray[np.bool_]:
     if path is None:
-        return np.zeros((SIDE, SIDE), bool)
-    return resize(decode(path).pixels, SIDE)[..., 0] > ANOMALOUS
+        return np.zeros(size, bool)
+    return resize(decode(path).pixels, size)[..., 0] > ANOMALOUS

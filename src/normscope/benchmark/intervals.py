@@ -17,7 +17,7 @@ Values = NDArray[np.float64]
 def intervals(
     scores: Scores, is_anomaly: IsAnomaly, *, resamples: int = 1000, level: float = 0.95, seed: int = 0
 ) -> dict[str, tuple[float, float]]:
-    """Percentile intervals of `auroc`, `auprc` and `fpr95`; normal images and anomalies are resampled separately.
+    """Percentile intervals of the metrics of the benchmark; normal images and anomalies are resampled separately.
 
     They account for the choice of test images and not of the seed, which may move a metric further. Where the scores
     of normal images and anomalies do not overlap, no resample is worse, and the interval has no width.
@@ -52,15 +52,18 @@ def resampled(places: Counts, thresholds: int, rows: int, random: np.random.Gene
 
 
 def from_counts(normal: Counts, anomalies: Counts) -> dict[str, Values]:
-    """The three metrics [rows] of images counted at each threshold [rows, thresholds], the highest score first."""
+    """`METRICS` [rows] of images counted at each threshold [rows, thresholds], the highest score first."""
     false, true = normal.cumsum(1), anomalies.cumsum(1)
     all_normal, all_anomalies = false[:, -1], true[:, -1]
     # An anomaly beats the normal images below its threshold, and half of those at it.
     twice_the_wins = (anomalies * (2 * (all_normal[:, None] - false) + normal)).sum(1)
     precision = true / np.maximum(true + false, 1)
-    enough = (true / all_anomalies[:, None] >= 0.95).argmax(1)
+    false_share, true_share = false / all_normal[:, None], true / all_anomalies[:, None]
+    enough = (true_share >= 0.95).argmax(1)
     return {
         "auroc": twice_the_wins / (2 * all_normal * all_anomalies),
         "auprc": (anomalies * precision).sum(1) / all_anomalies,
-        "fpr95": np.take_along_axis(false, enough[:, None], 1)[:, 0] / all_normal,
+        "fpr95": np.take_along_axis(false_share, enough[:, None], 1)[:, 0],
+        "tpr_at_fpr_01": np.where(false_share <= 0.01, true_share, 0).max(1),
+        "tpr_at_fpr_05": np.where(false_share <= 0.05, true_share, 0).max(1),
     }

@@ -34,6 +34,35 @@ def fpr95(scores: Scores, is_anomaly: IsAnomaly) -> float:
     return float(false_positive_rate[true_positive_rate >= 0.95].min())
 
 
+def tpr_at_fpr(scores: Scores, is_anomaly: IsAnomaly, rate: float) -> float:
+    """True-positive rate at a false-positive rate: anomalies flagged while at most that share of normal images is.
+
+    At the lowest such threshold, without interpolation. Labels of test images choose it; what a user gets, whose
+    threshold comes from normal images alone, is measured by `normscope evaluate`.
+    """
+    check(scores, is_anomaly)
+    false_positive_rate, true_positive_rate, _ = roc_curve(is_anomaly, scores, drop_intermediate=False)
+    return float(true_positive_rate[false_positive_rate <= rate].max())
+
+
+def tpr_at_fpr_01(scores: Scores, is_anomaly: IsAnomaly) -> float:
+    return tpr_at_fpr(scores, is_anomaly, 0.01)
+
+
+def tpr_at_fpr_05(scores: Scores, is_anomaly: IsAnomaly) -> float:
+    return tpr_at_fpr(scores, is_anomaly, 0.05)
+
+
+METRICS = {
+    "auroc": auroc,
+    "auprc": auprc,
+    "fpr95": fpr95,
+    "tpr_at_fpr_01": tpr_at_fpr_01,
+    "tpr_at_fpr_05": tpr_at_fpr_05,
+}
+"""Those of every cell of the benchmark, by name."""
+
+
 def check(scores: Scores, is_anomaly: IsAnomaly) -> None:
     if scores.ndim != 1 or scores.shape != is_anomaly.shape:
         raise ValueError(f"scores {scores.shape} and is_anomaly {is_anomaly.shape} must be one vector each, as long")

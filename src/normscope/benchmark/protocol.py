@@ -14,7 +14,7 @@ from normscope.benchmark.cell import Cell, unmeasured
 from normscope.benchmark.curve import Curve, part
 from normscope.benchmark.heat import heat_metrics
 from normscope.benchmark.intervals import intervals
-from normscope.benchmark.metrics import auprc, auroc, fpr95
+from normscope.benchmark.metrics import METRICS
 from normscope.benchmark.results import Result
 from normscope.datasets.task import Benchmark, Task
 from normscope.fitting import fit
@@ -76,7 +76,7 @@ def measure(cell: Cell, data: Benchmark) -> dict[str, JSON]:
 
 
 def metrics(scores: NDArray[np.float64], is_anomaly: NDArray[np.bool_]) -> dict[str, float]:
-    return {"auroc": auroc(scores, is_anomaly), "auprc": auprc(scores, is_anomaly), "fpr95": fpr95(scores, is_anomaly)}
+    return {name: metric(scores, is_anomaly) for name, metric in METRICS.items()}
 
 
 def protocol(model: Model, task: Task) -> dict[str, JSON]:

@@ -6,7 +6,23 @@ from typing import cast
 
 import typer
 
-from normscope.cli import bench, compare, datasets, demo, doctor, fit, info, methods, score, table
+from normscope.cli import (
+    bench,
+    compare,
+    datasets,
+    demo,
+    doctor,
+    evaluate,
+    export,
+    fit,
+    info,
+    methods,
+    recalibrate,
+    score,
+    serve,
+    table,
+    watch,
+)
 from normscope.cli.output import WRONG_USE, complain, say
 
 app = typer.Typer(
@@ -20,6 +36,11 @@ for verb in (
     demo.demo,
     fit.fit,
     score.score,
+    serve.serve,
+    evaluate.evaluate,
+    recalibrate.recalibrate,
+    watch.watch,
+    export.export,
     doctor.doctor,
     info.info,
     methods.methods,

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def compare(
     before: Annotated[Path, typer.Argument(help="Results of `normscope bench`.")],
     after: Annotated[Path, typer.Argument(help="Results of the same cells, with other settings or another version.")],
-    metric: Annotated[str, typer.Option(help="auroc, auprc or fpr95, or another that the results have.")] = "auroc",
+    metric: Annotated[
+        str, typer.Option(help="auroc, auprc, fpr95, tpr_at_fpr_01 or another that the results have.")
+    ] = "auroc",
     method: Annotated[str | None, typer.Option(help="Only these methods, separated by commas.")] = None,
     json: Json = False,
     debug: Debug = False,

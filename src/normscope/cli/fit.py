@@ -1,5 +1,7 @@
 """`normscope fit`: learn from a folder of normal images."""
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,6 +11,7 @@ from normscope.cli.output import (
     SOME_UNREADABLE,
     Debug,
     Json,
+    check_replaceable,
     check_writable,
     import_all,
     one_line_errors,
@@ -21,7 +24,9 @@ from normscope.errors import CollapseError, SettingError, TrainingError
 
 if TYPE_CHECKING:
     from normscope.fitting import Fitted
+    from normscope.images.size import Size
     from normscope.options import Options
+    from normscope.rehearsal import Forecast
 
 FEW_STEPS = 100
 SHOWN = 10  # outliers
@@ -29,9 +34,17 @@ SHOWN = 10  # outliers
 
 def fit(
     folder: Annotated[Path, typer.Argument(help="Folder of normal images, searched through.")],
-    model: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. model.safetensors.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Model file to write.  [default: the folder's name with .safetensors, here]",
+            show_default=False,
+        ),
+    ] = None,
     method: Annotated[
-        str | None, typer.Option(help="`normscope methods` lists them.  [default: surprisal]", show_default=False)
+        str | None, typer.Option(help="`normscope methods` lists them.  [default: auto]", show_default=False)
     ] = None,
     encoder: Annotated[
         str | None,
@@ -42,20 +55,37 @@ def fit(
     epochs: Annotated[
         int | None, typer.Option(help="Train this many epochs; with --budget, what ends first. 0: train nothing.")
     ] = None,
-    size: Annotated[str, typer.Option(help="Side in pixels to which images are squashed, 28 to 256.")] = "auto",
+    size: Annotated[
+        str,
+        typer.Option(
+            help="Pixels to which images are resized: HEIGHTxWIDTH or the side of a square, 28 to 1024 each; "
+            "auto is what is typical of the folder."
+        ),
+    ] = "auto",
     anomalies: Annotated[
-        Path | None, typer.Option(help="Folder of images known to be bad, for a method that makes use of them.")
+        Path | None,
+        typer.Option(
+            help="Images known to be bad, for a method that makes use of them: a folder, or a CSV file of verdicts."
+        ),
     ] = None,
+    exclude_outliers: Annotated[
+        bool, typer.Option("--exclude-outliers", help="Leave out images that may not be normal. They are listed.")
+    ] = False,
     false_alarm_rate: Annotated[float, typer.Option(help="Share of normal images that may be flagged.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Governs everything that is random.", min=0)] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on from where an interrupted fit stopped.")] = False,
     allow_collapse: Annotated[bool, typer.Option("--allow-collapse", help="Keep a model that collapsed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and the time and memory it needs; write nothing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Without -o: replace the model of that name.")] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Learn what normal images look like from a folder of them."""
     with one_line_errors(debug):
+        model = model or default_model(folder, force or dry_run)
         check_writable(model)
         import_all()
         from normscope.images.outcome import Kind
@@ -75,31 +105,42 @@ def fit(
             false_alarm_rate=false_alarm_rate,
             device=device,
         )
+        bad = reviewed_as_anomalous(anomalies) if anomalies and anomalies.suffix.lower() == ".csv" else anomalies
+        if dry_run:
+            show_forecast(options, folder, bad, exclude_outliers, json)
+            return
         checkpoint = model.with_name(model.name + ".checkpoint")
-        fitted = learn(options, folder, anomalies, checkpoint, resume, allow_collapse)
+        fitted = learn(options, folder, bad, checkpoint, resume, allow_collapse, exclude_outliers)
         result = {"model": str(model), "sha256": fitted.model.save(model), **findings(fitted, folder)}
         remove(checkpoint)  # only now: until the model is written, it is all there is
         if json:
             print_json(result)
         else:
             print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
-            print(f"scores above {result['threshold']:.4g} are anomalous: {promise(fitted)}")
-            print(f"wrote {model}")
+            print(result["promise"])
+            print(f"wrote {model} ({megabytes(model)})")
         if any(one.kind is Kind.UNREADABLE for one in fitted.left_out):
             raise typer.Exit(SOME_UNREADABLE)
 
 
 def chosen_method(method: str | None, encoder: str | None, assignments: list[str]) -> tuple[str, list[str]]:
-    """The method and its settings: `--encoder` is a setting of `pretrained` and, given alone, chooses that."""
+    """The method and its settings. Without `--method`, `--encoder` chooses `pretrained`, whose setting it is, and other
+    settings choose `surprisal`; `auto` has none."""
     if encoder is None:
-        return method or "surprisal", assignments
+        return method or ("surprisal" if assignments else "auto"), assignments
     if method not in (None, "pretrained"):
         raise SettingError(f"the method {method} has no pretrained encoder; leave out --method or --encoder")
     return "pretrained", [*assignments, f"encoder={encoder}"]
 
 
 def learn(
-    options: "Options", folder: Path, anomalies: Path | None, checkpoint: Path, resume: bool, allow_collapse: bool
+    options: "Options",
+    folder: Path,
+    anomalies: Path | list[Path] | None,
+    checkpoint: Path,
+    resume: bool,
+    allow_collapse: bool,
+    exclude_outliers: bool,
 ) -> "Fitted":
     """Fits, with the state of training kept beside the model."""
     from normscope.fitting import fit as fit_model
@@ -116,6 +157,7 @@ def learn(
                 options,
                 anomalies=anomalies,
                 allow_collapse=allow_collapse,
+                exclude_outliers=exclude_outliers,
                 checkpoint=checkpoint,
                 resume=resume,
                 observer=observer,
@@ -128,6 +170,68 @@ def learn(
         raise
 
 
+def default_model(folder: Path, force: bool) -> Path:
+    """good/ → good.safetensors, where the command was given."""
+    name = folder.resolve().name
+    if not name:
+        raise SettingError(f"{folder} has no name that a model could have; give one with -o")
+    model = Path(f"{name}.safetensors")
+    check_replaceable(model, force)
+    return model
+
+
+def show_forecast(
+    options: "Options", folder: Path, anomalies: Path | list[Path] | None, exclude_outliers: bool, json: bool
+) -> None:
+    """What a fit would do; exit code 3 if files could not be read, as it would be."""
+    from normscope.images.outcome import Kind
+    from normscope.rehearsal import forecast
+
+    with bars() as observer:
+        found = forecast(folder, options, anomalies=anomalies, exclude_outliers=exclude_outliers, observer=observer)
+    skipped = Counter(one.reason for one in found.left_out)
+    if json:
+        print_json({**found._asdict(), "left_out": skipped, "skipped": len(found.left_out), "seconds": found.seconds})
+    else:
+        print_forecast(found, skipped)
+    if any(one.kind is Kind.UNREADABLE for one in found.left_out):
+        raise typer.Exit(SOME_UNREADABLE)
+
+
+def print_forecast(found: "Forecast", skipped: Mapping[str, int]) -> None:
+    print(f"{plural(found.images, 'image')} found, {plural(sum(skipped.values()), 'file')} skipped")
+    for reason, count in sorted(skipped.items(), key=lambda one: -one[1]):
+        print(f"  {count} × {reason}")
+    print(f"method {found.method}" + (f": {found.why}" if found.why else ""))
+    print(f"images of {found.size[0]}x{found.size[1]} (height x width)")
+    if found.folds:
+        print(f"fitted to all {found.images}, calibrated by {found.folds} folds of them")
+    else:
+        print(
+            f"trained on {found.trained_on} in {plural(found.steps, 'step')}, calibrated with {found.calibrated_with}"
+        )
+    print(
+        f"about {duration(found.seconds)}: reading {duration(found.reading)}, training {duration(found.training)}, "
+        f"then {duration(found.finishing)}"
+    )
+    if found.memory is not None:
+        print(f"about {found.memory / 1e9:.1f} GB of memory")
+    print("nothing was written")
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
+
+
+def reviewed_as_anomalous(verdicts: Path) -> list[Path]:
+    from normscope.recalibration import read_verdicts
+
+    found = read_verdicts(verdicts).anomalous
+    if not found:
+        raise SettingError(f"{verdicts} calls no image anomalous; leave --anomalies out")
+    return found
+
+
 def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str]]:
     """What the user should know of a model; what is doubtful about it is said at once."""
     from normscope.images.notation import printable
@@ -135,6 +239,8 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
     model, outliers = fitted.model, fitted.outliers
     assert model.calibration is not None
     data, training = model.card["data"], model.card["training"]
+    if model.card["summary"]:
+        say(model.card["summary"])
     if model.calibration.note:
         say(f"note: {model.calibration.note}")
     if data["skipped"]:
@@ -142,7 +248,8 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
     if training["epochs"] is None and 0 < training["steps"] < FEW_STEPS:
         say(f"note: there was time for {plural(training['steps'], 'training step')} only; give a larger --budget")
     if outliers:
-        say(f"note: {plural(len(outliers), 'image')} may not be normal; the most surprising, with their scores:")
+        remedy = "left out" if data["excluded"] else "--exclude-outliers leaves them out"
+        say(f"note: {plural(len(outliers), 'image')} may not be normal ({remedy}); the most surprising, with scores:")
         for outlier in outliers[:SHOWN]:
             say(f"  {outlier.score:9.2f}  {printable(outlier.path) if outlier.path else outlier.position}")
     return {
@@ -150,21 +257,21 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
         "skipped": data["skipped"],
         "seconds": round(fitted.seconds, 3),
         "threshold": model.calibration.threshold,
+        "promise": model.calibration.promise,
         "health": training["health"],
+        "excluded": data["excluded"],
         "outliers": [str(outlier.path) for outlier in outliers],
     }
 
 
-def promise(fitted: "Fitted") -> str:
-    from normscope.calibration import percent
-
-    assert fitted.model.calibration is not None
-    return f"at most {percent(fitted.model.calibration.achievable)} of normal images"
+def megabytes(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:.1f} MB"
 
 
-def size_of(text: str) -> int | Literal["auto"]:
+def size_of(text: str) -> "int | Size | Literal['auto']":
     if text == "auto":
         return "auto"
-    if text.isdecimal():
-        return int(text)
-    raise SettingError(f"size is {text!r}; give auto or a number of pixels")
+    sides = text.lower().split("x")
+    if len(sides) > 2 or not all(side.isdecimal() for side in sides):
+        raise SettingError(f"size is {text!r}; give auto, a number of pixels, or HEIGHTxWIDTH such as 224x560")
+    return int(text) if len(sides) == 1 else (int(sides[0]), int(sides[1]))

@@ -11,16 +11,16 @@ from normscope.images.notation import printable
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` wrote.")],
+    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` or `export` wrote.")],
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Say what a model was fitted on, with which settings, how it is calibrated, and its checksum."""
     with one_line_errors(debug):
-        from normscope.artifact import read_card
+        from normscope.export.exported import read_card
 
-        card, checksum = read_card(model)
-        card = {**card, "sha256": checksum}
+        read, checksum = read_card(model)
+        card = {**read, "sha256": checksum}
         if json:
             print_json(card)
         else:

@@ -87,5 +87,11 @@ def check_writable(path: Path) -> None:
         raise NormscopeError(f"{folder} is not writable; write elsewhere")
 
 
+def check_replaceable(path: Path, force: bool) -> None:
+    """What exists is replaced only if the user said so."""
+    if path.is_file() and not force:
+        raise NormscopeError(f"{path} exists; give another name, or replace it with --force")
+
+
 def plural(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"

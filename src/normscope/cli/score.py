@@ -2,7 +2,9 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,46 +25,98 @@ from normscope.cli.progress import bars
 from normscope.errors import ImageFolderError, NormscopeError
 from normscope.files import write_text
 from normscope.images.folder import check_path, obstacle, scan
-from normscope.images.notation import escape, printable
+from normscope.images.notation import cell, printable
 from normscope.images.outcome import FileOutcome, Kind
 
 if TYPE_CHECKING:
-    from normscope.model import Model, Row
+    from normscope.model import Model, Row, Scored
 
-COLUMNS = ("path", "score", "p_value", "anomalous", "error")
-FORMULA = tuple("=+-@\t\r＝＋－＠")  # a spreadsheet takes a cell that begins with one of these for a formula
+    Follower = Callable[[Path, Scored], None]  # is given each file as it is scored
+
+COLUMNS = ("path", "score", "p_value", "p_estimate", "anomalous", "error")
+MOST_SHOWN = 10  # where all rows are in a file
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` wrote.")],
+    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` or `export` wrote.")],
     paths: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file.")] = None,
+    false_alarm_rate: Annotated[
+        float | None, typer.Option(help="Share of normal images that may be flagged, in place of the model's own.")
+    ] = None,
+    heatmaps: Annotated[Path | None, typer.Option(help="Write a heat map of each image into this folder.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Score images: one row for each file, the most surprising first on the screen, in order in CSV and JSON."""
-    with one_line_errors(debug):
-        if csv_file:
-            check_writable(csv_file)
+    """Score images: one row for each file, the most surprising first on the screen, in order in CSV and JSON.
+
+    A p-value comes with a promise, and is never below 1/(number of calibration images + 1). Where no calibration image
+    scored as high there is also an estimate, p_estimate (p ~ on the screen), of which nothing is promised.
+    """
+    with one_line_errors(debug), ExitStack() as ending:
+        for file in (csv_file, report):
+            if file:
+                check_writable(file)
         import_all()
-        from normscope.model import load
+        from normscope.export.exported import open_model
 
         rows: list[Row] = []
+        fitted, wanted = open_model(model, device=device), look_through(paths)
+        fitted = fitted if false_alarm_rate is None else fitted.at(false_alarm_rate)
+        followers = [follow_with_heat_maps(heatmaps, fitted, paths, ending)] if heatmaps else []
+        followers += [follow_with_report(report, model, fitted, len(wanted), ending)] if report else []
         try:
-            score_all(load(model, device=device), look_through(paths), rows)
+            score_all(fitted, wanted, rows, followers)
         finally:  # interrupted, what there is so far is kept
             if csv_file and rows:
                 save_rows(csv_file, rows)
         if json:
             print_json(rows)
-        elif not csv_file:
-            print_rows(rows)
+        else:
+            print_rows(rows, MOST_SHOWN if csv_file else None)
+        say_promise(fitted)
+        say_drift(fitted, rows)
         unreadable = sum(row["error"] is not None for row in rows)
         flagged = sum(bool(row["anomalous"]) for row in rows)
         say(f"{plural(len(rows), 'image')}, {flagged} anomalous, {unreadable} could not be read")
         if unreadable:
             raise typer.Exit(SOME_UNREADABLE)
+
+
+def follow_with_heat_maps(folder: Path, model: "Model", paths: Sequence[Path], ending: ExitStack) -> "Follower":
+    """Writes a picture of each image, and in the end says how many."""
+    from normscope.report.overlays import Overlays
+
+    overlays = Overlays(folder)
+    overlays.prepare(model, paths)
+
+    def end() -> None:
+        if overlays.written:
+            say(f"wrote {plural(overlays.written, 'heat map')} to {printable(folder)}")
+        for one in overlays.failed:
+            say(f"note: no heat map of {printable(one.path)} ({one.reason})")
+
+    ending.callback(end)
+    return overlays.add
+
+
+def follow_with_report(path: Path, file: Path, model: "Model", expected: int, ending: ExitStack) -> "Follower":
+    """Gathers what the report needs, and in the end writes it: also of what there is when scoring is interrupted."""
+    from normscope.export.exported import checksum_of
+    from normscope.report.gathering import Gathering
+    from normscope.report.page import page
+
+    gathering, checksum = Gathering(expected), checksum_of(file)
+
+    def end() -> None:
+        if gathering.rows:
+            write_text(path, page(gathering, model, printable(file), checksum, datetime.now()))
+            say(f"wrote the report to {printable(path)}")
+
+    ending.callback(end)
+    return gathering.add
 
 
 def look_through(paths: Sequence[Path]) -> list[FileOutcome]:
@@ -78,12 +132,20 @@ def look_through(paths: Sequence[Path]) -> list[FileOutcome]:
     return wanted
 
 
-def score_all(model: "Model", wanted: Sequence[FileOutcome], rows: "list[Row]") -> None:
-    """Appends a row for each file, so that they are there if something interrupts."""
-    scored = model.rows([one.path for one in wanted if one.kind is Kind.IMAGE])
+def score_all(
+    model: "Model", wanted: Sequence[FileOutcome], rows: "list[Row]", followers: "Sequence[Follower]" = ()
+) -> None:
+    """Appends a row for each file, so that they are there if something interrupts; `followers` are given each."""
+    from normscope.model import Scored
+
+    with_heat = bool(followers) and model.method.scaled_heat
+    scored = model.scored([one.path for one in wanted if one.kind is Kind.IMAGE], with_heat=with_heat)
     with bars() as observer:
         for one in wanted:
-            rows.append(next(scored) if one.kind is Kind.IMAGE else model.row(one.path, one.reason))
+            found = next(scored) if one.kind is Kind.IMAGE else Scored(model.row(one.path, one.reason), None)
+            rows.append(found.row)
+            for follow in followers:
+                follow(one.path, found)
             observer.images("scoring", len(rows), len(wanted))
 
 
@@ -107,21 +169,43 @@ def as_csv(rows: "Sequence[Row]") -> str:
     writer = csv.DictWriter(text, COLUMNS, quoting=csv.QUOTE_NONNUMERIC)
     writer.writeheader()
     for row in rows:
-        writer.writerow({**row, "path": no_formula(row["path"]), "error": no_formula(row["error"] or "")})
+        writer.writerow({**row, "path": cell(row["path"]), "error": cell(row["error"] or "")})
     return text.getvalue()
 
 
-def no_formula(text: str) -> str:
-    """The first character escaped if it would make a formula of the cell; `from_printable` reads that back."""
-    return escape(text[0]) + text[1:] if text[:1] in FORMULA else text
+def say_promise(model: "Model") -> None:
+    if model.calibration:
+        say(model.calibration.promise)
+        if model.calibration.note:
+            say(f"note: {model.calibration.note}")
 
 
-def print_rows(rows: "Sequence[Row]") -> None:
-    """The most surprising first, files that could not be read last."""
-    for row in sorted(rows, key=lambda row: (row["score"] is None, -(row["score"] or 0.0))):
+def say_drift(model: "Model", rows: "Sequence[Row]") -> None:
+    """Whether these images, in order, are like those of calibration."""
+    from normscope.drift import begin, carried_on
+
+    if model.calibration:
+        drift = carried_on(begin(model.calibration), [row["score"] for row in rows if row["score"] is not None])
+        if drift.message:
+            say(f"note: {drift.message}")
+
+
+def print_rows(rows: "Sequence[Row]", most: int | None = None) -> None:
+    """The most surprising first, files that could not be read last; at most so many."""
+    ranked = sorted(rows, key=lambda row: (row["score"] is None, -(row["score"] or 0.0)))
+    for row in ranked[:most]:
         if row["error"] is not None:
-            print(f"{'unreadable':>10}  {'':>10}  {'':>8}  {row['path']}: {row['error']}")
+            print(f"{'unreadable':>10}  {'':>10}  {'':>9}  {row['path']}: {row['error']}")
             continue
         verdict = {True: "anomalous", False: "normal", None: ""}[row["anomalous"]]
-        p_value = "" if row["p_value"] is None else f"p {row['p_value']:.3f}"
-        print(f"{verdict:>10}  {row['score']:10.4g}  {p_value:>8}  {row['path']}")
+        print(f"{verdict:>10}  {row['score']:10.4g}  {p_shown(row):>9}  {row['path']}")
+    if len(ranked) > len(ranked[:most]):
+        print(f"… and {plural(len(ranked) - len(ranked[:most]), 'other image')}")
+
+
+def p_shown(row: "Row") -> str:
+    """The estimate in the tail, the p-value elsewhere."""
+    p_value, estimate = row["p_value"], row["p_estimate"]
+    if p_value is None:
+        return ""
+    return f"p {p_value:.3f}" if estimate in (None, p_value) else f"p ~{estimate:.1g}"

@@ -14,7 +14,9 @@ FORMATS = ("markdown", "csv", "latex")
 def table(
     files: Annotated[list[Path], typer.Argument(help="Results of `normscope bench`; of a cell in two, the last.")],
     format_: Annotated[str, typer.Option("--format", help="markdown, csv or latex.")] = "markdown",
-    metric: Annotated[str, typer.Option(help="auroc, auprc or fpr95, or another that the results have.")] = "auroc",
+    metric: Annotated[
+        str, typer.Option(help="auroc, auprc, fpr95, tpr_at_fpr_01 or another that the results have.")
+    ] = "auroc",
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -19,7 +19,8 @@ from typing import cast
 import numpy as np
 
 from normscope.errors import ImageError, NormscopeError
-from normscope.images.reader import FORMATS, Picture, decode, read_beginning
+from normscope.images.reader import FORMATS, MAX_PIXELS, Picture, decode, read_beginning
+from normscope.images.size import Size
 from normscope.images.worker import MEMORY, OUT_OF_MEMORY, PATIENCE, READY, SECONDS
 
 __all__ = ["decode_file", "decode_in_worker"]
@@ -41,17 +42,17 @@ OUT_OF_TIME = {
 REASONS = {**OUT_OF_TIME, f"exit code {OUT_OF_MEMORY}": f"decoding it takes more than {MEMORY // 2**20} MB of memory"}
 
 
-def decode_file(path: Path, size: int | None = None) -> Picture:
+def decode_file(path: Path, size: Size | None = None, *, max_pixels: int = MAX_PIXELS) -> Picture:
     """As `reader.decode`, with time and memory bounded; from any thread."""
     beginning = read_beginning(path, SMALL_BYTES + 1)
     if len(beginning) <= SMALL_BYTES:
         with suppress(ImageError):
-            return decode(beginning, size, max_pixels=SMALL_PIXELS, formats=SMALL_FORMATS)
-    return decode_in_worker(path, size)
+            return decode(beginning, size, max_pixels=min(SMALL_PIXELS, max_pixels), formats=SMALL_FORMATS)
+    return decode_in_worker(path, size, max_pixels=max_pixels)
 
 
-def decode_in_worker(path: Path, size: int | None = None) -> Picture:
-    request = json.dumps({"path": str(path.absolute()), "size": size}).encode() + b"\n"
+def decode_in_worker(path: Path, size: Size | None = None, *, max_pixels: int = MAX_PIXELS) -> Picture:
+    request = json.dumps({"path": str(path.absolute()), "size": size, "max_pixels": max_pixels}).encode() + b"\n"
     with places:
         worker = idle_or_new()
         while (reply := worker.ask(request)) is None:

@@ -18,7 +18,7 @@ from normscope.images.reader import Picture, Pixels, resize
 
 __all__ = ["Outlier", "Report", "examine", "to_json"]
 
-THUMBNAIL = 16
+THUMBNAIL = (16, 16)
 
 
 @dataclass(frozen=True)

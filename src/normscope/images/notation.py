@@ -14,10 +14,11 @@ import re
 import unicodedata
 from pathlib import Path
 
-__all__ = ["from_printable", "printable"]
+__all__ = ["cell", "escape", "from_printable", "printable"]
 
 ESCAPED = {"Cc", "Cs", "Zl", "Zp"}  # Unicode's categories of controls, surrogates, line and paragraph separators
 DIRECTIONS = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
+FORMULA = tuple("=+-@\t\r＝＋－＠")  # a spreadsheet takes a cell that begins with one of these for a formula
 ESCAPE = re.compile(r"\\(?:[\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|)")
 LETTERS = {r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
@@ -33,6 +34,11 @@ def printable(path: Path | str) -> str:
 def from_printable(text: str) -> Path:
     """The path that `printable` wrote; a backslash that begins no escape is a ValueError."""
     return Path(ESCAPE.sub(_character, text))
+
+
+def cell(text: str) -> str:
+    """Text for a CSV file: its first character is escaped if it would make a formula of the cell."""
+    return escape(text[0]) + text[1:] if text[:1] in FORMULA else text
 
 
 def escape(character: str) -> str:

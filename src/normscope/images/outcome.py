@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from normscope.images.size import Size
+
 __all__ = ["FileOutcome", "Kind", "reason_of"]
 
 
@@ -21,7 +23,7 @@ class FileOutcome:
     path: Path
     kind: Kind = Kind.IMAGE
     reason: str = ""
-    shape: tuple[int, int] | None = None  # height and width, of an image that was decoded
+    shape: Size | None = None  # of an image that was decoded
 
 
 def reason_of(error: OSError | ValueError) -> str:

@@ -39,6 +39,7 @@ from PIL import Image, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from normscope.errors import ImageError
 from normscope.images.outcome import reason_of
+from normscope.images.size import Size
 
 __all__ = ["FORMATS", "MAX_BYTES", "MAX_PIXELS", "Picture", "decode", "read_beginning", "resize"]
 
@@ -66,7 +67,7 @@ class Picture:
     """A decoded image and what its file said about it."""
 
     pixels: Pixels  # [h, w, 3], RGB, upright
-    shape: tuple[int, int]  # height and width of the image; `pixels` may be a resized copy
+    shape: Size  # of the image; `pixels` may be a resized copy
     format: str  # one of FORMATS, or MPO: a JPEG that carries further pictures
     mode: str  # Pillow's name of the pixels in the file: L, RGB, I;16, P ...
     animated: bool  # there were further frames or pages, which were left out
@@ -74,7 +75,7 @@ class Picture:
 
 def decode(
     source: Path | bytes | BinaryIO,
-    size: int | None = None,
+    size: Size | None = None,
     *,
     max_pixels: int = MAX_PIXELS,
     formats: tuple[str, ...] = FORMATS,
@@ -106,14 +107,14 @@ def read_beginning(path: Path, length: int) -> bytes:
         os.close(file)
 
 
-def resize(pixels: Pixels, size: int) -> Pixels:
-    """The whole image squashed to a square, [h, w, 3] to [size, size, 3].
+def resize(pixels: Pixels, size: Size) -> Pixels:
+    """The whole image at this height and width, [h, w, 3] to [*size, 3].
 
-    Antialiased. Nothing is cropped away, so the aspect ratio is not kept.
+    Antialiased. Nothing is cropped away: an image of another aspect ratio is squashed.
     """
-    if pixels.shape[:2] == (size, size):
+    if pixels.shape[:2] == size:
         return pixels
-    return np.array(Image.fromarray(pixels).resize((size, size), Image.Resampling.BILINEAR))
+    return np.array(Image.fromarray(pixels).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
 @contextmanager

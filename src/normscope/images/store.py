@@ -1,6 +1,7 @@
 """Images decoded once into uint8, in memory or in a temporary file when they would not fit."""
 
 import hashlib
+import math
 import os
 import tempfile
 from collections import deque
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from normscope.errors import ImageError, ImageFolderError
 from normscope.images.decoding import decode_file
 from normscope.images.outcome import FileOutcome, Kind
-from normscope.images.reader import Picture, Pixels, resize
+from normscope.images.reader import MAX_PIXELS, Picture, Pixels, resize
+from normscope.images.size import Size
 
 __all__ = ["Store", "from_arrays", "from_paths"]
 
@@ -27,18 +29,21 @@ AHEAD = 8  # files that may be decoded before the ones in front of them are stor
 
 
 class Store:
-    """Images of one size in a fixed order, [n, 3, size, size]; made by `from_paths` and `from_arrays`."""
+    """Images of one size in a fixed order, [n, 3, h, w]; made by `from_paths` and `from_arrays`."""
 
-    def __init__(self, pixels: Pixels, rows: npt.NDArray[np.intp], paths: tuple[Path, ...] | None) -> None:
+    def __init__(
+        self, pixels: Pixels, rows: npt.NDArray[np.intp], shapes: tuple[Size, ...], paths: tuple[Path, ...] | None
+    ) -> None:
         self._pixels = pixels  # shared by a store and its subsets
         self._rows = rows  # which of them are this store's
+        self.shapes = shapes  # of each image before it was resized
         self.paths = paths  # one for each image, or None
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, indices: Indices) -> Pixels:
-        """A fresh copy, [n, 3, size, size]; a single index gives n = 1."""
+        """A fresh copy, [n, 3, h, w]; a single index gives n = 1."""
         return self._pixels[self._rows[_normalised(indices)]]
 
     def subset(self, indices: Indices) -> "Store":
@@ -46,16 +51,17 @@ class Store:
         indices = _normalised(indices)
         chosen = np.arange(len(self))[indices]
         paths = None if self.paths is None else tuple(self.paths[index] for index in chosen)
-        return Store(self._pixels, self._rows[indices], paths)
+        return Store(self._pixels, self._rows[indices], tuple(self.shapes[index] for index in chosen), paths)
 
     @property
-    def size(self) -> int:
-        return int(self._pixels.shape[-1])
+    def size(self) -> Size:
+        height, width = self._pixels.shape[2:]
+        return height, width
 
     @cached_property
     def sha256(self) -> str:
         """The fingerprint of the images and their order, whatever file or store they came from."""
-        digest = hashlib.sha256(repr((len(self), 3, self.size, self.size)).encode())
+        digest = hashlib.sha256(repr((len(self), 3, *self.size)).encode())
         for block in self._blocks():
             digest.update(block.data)
         return digest.hexdigest()
@@ -72,9 +78,10 @@ class Store:
 
 def from_paths(
     paths: Sequence[Path],
-    size: int,
+    size: Size,
     *,
     memory_limit: int = 2 * 2**30,
+    max_pixels: int = MAX_PIXELS,
     scratch: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Store, list[FileOutcome]]:
@@ -86,7 +93,7 @@ def from_paths(
     pixels = _room(len(paths), size, memory_limit, scratch)
     readable: list[Path] = []
     outcomes: list[FileOutcome] = []
-    for path, result in zip(paths, _decoded(paths, size), strict=True):
+    for path, result in zip(paths, _decoded(paths, size, max_pixels), strict=True):
         if isinstance(result, str):
             outcomes.append(FileOutcome(path, Kind.UNREADABLE, result))
         else:
@@ -95,12 +102,14 @@ def from_paths(
             readable.append(path)
         if progress is not None:
             progress(len(outcomes), len(paths))
-    return Store(pixels, np.arange(len(readable)), tuple(readable)), outcomes
+    shapes = tuple(one.shape for one in outcomes if one.shape)
+    return Store(pixels, np.arange(len(readable)), shapes, tuple(readable)), outcomes
 
 
-def from_arrays(images: Pixels | Sequence[Pixels], size: int) -> Store:
+def from_arrays(images: Pixels | Sequence[Pixels], size: Size) -> Store:
     """A store of uint8 arrays: [n, h, w], [n, h, w, 1] or [n, h, w, 3], or a list of single images of any sizes."""
-    pixels = np.empty((len(images), 3, size, size), np.uint8)
+    pixels = np.empty((len(images), 3, *size), np.uint8)
+    shapes: list[Size] = []
     for index, image in enumerate(images):
         if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
             raise ImageFolderError(f"image {index} is {_what(image)}; give uint8 values from 0 to 255")
@@ -108,9 +117,11 @@ def from_arrays(images: Pixels | Sequence[Pixels], size: int) -> Store:
             image = image[:, :, None]
         if image.ndim != 3 or image.shape[2] not in (1, 3) or 0 in image.shape:
             raise ImageFolderError(f"image {index} is {_what(image)}; give [h, w], [h, w, 1] or [h, w, 3] for each")
-        colour = np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))
+        height, width, _ = image.shape
+        shapes.append((height, width))
+        colour = np.ascontiguousarray(np.broadcast_to(image, (height, width, 3)))
         pixels[index] = resize(colour, size).transpose(2, 0, 1)
-    return Store(pixels, np.arange(len(pixels)), None)
+    return Store(pixels, np.arange(len(pixels)), tuple(shapes), None)
 
 
 def _normalised(indices: Indices) -> slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]:
@@ -126,10 +137,10 @@ def _what(image: object) -> str:
     return f"a {type(image).__name__}"
 
 
-def _room(n: int, size: int, memory_limit: int, scratch: Path | None) -> Pixels:
+def _room(n: int, size: Size, memory_limit: int, scratch: Path | None) -> Pixels:
     """Space for n images: memory, or a mapped file that has no name and whose space is reserved."""
-    shape = (n, 3, size, size)
-    needed = n * 3 * size * size
+    shape = (n, 3, *size)
+    needed = math.prod(shape)
     if needed <= memory_limit:
         return np.empty(shape, np.uint8)
     try:
@@ -140,12 +151,12 @@ def _room(n: int, size: int, memory_limit: int, scratch: Path | None) -> Pixels:
     except OSError as error:
         where = scratch or tempfile.gettempdir()
         raise ImageFolderError(
-            f"{n} images of {size} x {size} need {needed / 2**20:.0f} MB in {where} ({error.strerror}); "
+            f"{n} images of {size[0]} x {size[1]} need {needed / 2**20:.0f} MB in {where} ({error.strerror}); "
             "make room there, give another folder, or raise the memory limit"
         ) from error
 
 
-def _decoded(paths: Sequence[Path], size: int) -> Iterator[Picture | str]:
+def _decoded(paths: Sequence[Path], size: Size, max_pixels: int) -> Iterator[Picture | str]:
     """Each image at this size or the reason why there is none, in order; a few are decoded ahead."""
     waiting: deque[Future[Picture | str]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
@@ -153,15 +164,15 @@ def _decoded(paths: Sequence[Path], size: int) -> Iterator[Picture | str]:
             for path in paths:
                 if len(waiting) == AHEAD:
                     yield waiting.popleft().result()
-                waiting.append(pool.submit(_decode, path, size))
+                waiting.append(pool.submit(_decode, path, size, max_pixels))
             while waiting:
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _decode(path: Path, size: int) -> Picture | str:
+def _decode(path: Path, size: Size, max_pixels: int) -> Picture | str:
     try:
-        return decode_file(path, size)
+        return decode_file(path, size, max_pixels=max_pixels)
     except ImageError as error:
         return str(error)  # the error itself would keep the half-decoded image alive

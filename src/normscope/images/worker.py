@@ -47,11 +47,12 @@ def serve() -> None:
 
 
 def answer(request: Mapping[str, object]) -> tuple[dict[str, object], Pixels | None]:
-    path, size = request["path"], request["size"]
+    path, size, max_pixels = request["path"], request["size"], request["max_pixels"]
     assert isinstance(path, str)
-    assert isinstance(size, int | None)
+    assert isinstance(size, list | None)  # a tuple, as JSON has it
+    assert isinstance(max_pixels, int)
     try:
-        picture = decode(Path(path), size)
+        picture = decode(Path(path), (size[0], size[1]) if size else None, max_pixels=max_pixels)
     except ImageError as error:
         if isinstance(error.__cause__, MemoryError):
             os._exit(OUT_OF_MEMORY)

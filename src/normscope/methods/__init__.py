@@ -2,12 +2,19 @@
 
 import importlib
 import pkgutil
+from dataclasses import dataclass
 from types import ModuleType
 
 from normscope.errors import SettingError
 from normscope.training.method import Method, MethodSettings
 
+AUTO = "auto"  # no method: `choice.py` puts one in its place
 PAPER = {"paper_base": "base", "paper_extension": "extension"}  # base.py would look like a base class
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """Of `auto`: the method that is chosen has its defaults."""
 
 
 def method_names() -> list[str]:
@@ -30,11 +37,13 @@ def find(name: str) -> type[Method]:
 
 def settings_of(name: str) -> type[MethodSettings]:
     """The frozen dataclass `Settings` in the same file."""
+    if name == AUTO:
+        return NoSettings
     settings: type[MethodSettings] = file_of(name).Settings
     return settings
 
 
 def file_of(name: str) -> ModuleType:
     if name not in files():
-        raise SettingError(f"no method {name!r}; choose from {', '.join(method_names())}")
+        raise SettingError(f"no method {name!r}; choose from {', '.join([AUTO, *method_names()])}")
     return importlib.import_module(f"{__name__}.{files()[name]}")

@@ -62,6 +62,9 @@ class ADGAN(Method):
             if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
 
+    def export_obstacle(self) -> str:
+        return "it searches, for each image, the code and the generator that make it"
+
     def phases(self) -> list[Phase]:
         return [Phase("train", self.settings.epochs, self.settings.batch_size, least_steps=self.settings.least_steps)]
 

@@ -75,6 +75,9 @@ class AnoGAN(Method):
         self.average.n_averaged.fill_(1)  # at 0 it would copy the weights of the first step
         self.encoder = Encoder(channels, size, s.width, s.latent) if s.search == "encoder" else None
 
+    def export_obstacle(self) -> str | None:
+        return None if self.encoder else "it searches, for each image, the code that makes it; search=encoder does not"
+
     def phases(self) -> list[Phase]:
         gan = Phase("gan", self.settings.epochs, self.settings.batch_size)
         encoder = Phase("encoder", self.settings.encoder_epochs, self.settings.batch_size)

@@ -39,6 +39,7 @@ class DSEBM(Method):
     """
 
     explains = True
+    explains_by_gradient = True
     has_codes = True
     settings: Settings
 
@@ -48,6 +49,11 @@ class DSEBM(Method):
             raise SettingError(f"noise is {settings.noise}; give a standard deviation of 0 or more")
         self.encoder = encoder(shape[0], settings.width, shape[-1], settings.hidden)
         self.bias = nn.Parameter(torch.zeros(shape))
+
+    def export_obstacle(self) -> str | None:
+        return (
+            "score=reconstruction takes a gradient for each image" if self.settings.score == "reconstruction" else None
+        )
 
     def phases(self) -> list[Phase]:
         return [Phase("train", self.settings.epochs, self.settings.batch_size)]

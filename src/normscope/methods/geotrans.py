@@ -83,7 +83,7 @@ class GeoTrans(Method):
     def log_probabilities(self, images: Tensor) -> Iterator[Tensor]:
         """log p [n, transforms] of the images under one transform after the other."""
         for source in self.sources:
-            yield self.network(transformed(images, source.expand(len(images), -1))).float().log_softmax(1)
+            yield self.network(transformed(images, source.expand(images.shape[0], -1))).float().log_softmax(1)
 
     @property
     def most_references(self) -> int | None:

@@ -19,6 +19,7 @@ class Settings:
 class KNN(Method):
     """Control without learning: mean distance of the pixels to those of the k nearest training images."""
 
+    rectangles = True
     settings: Settings
 
     def finish(self, batches: Batches) -> Reference:

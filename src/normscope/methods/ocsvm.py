@@ -34,6 +34,7 @@ class OCSVM(Method):
     Of more than 5,000 images (682 at 256 pixels) as many are drawn at random.
     """
 
+    rectangles = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:

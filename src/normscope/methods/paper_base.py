@@ -59,6 +59,10 @@ class Base(Method):
     def advice(self) -> str | None:
         return paper.advice(self.settings, self.encoder.code_size)
 
+    def export_obstacle(self) -> str | None:
+        score = self.settings.score
+        return f"score={score} draws views from a hash of the pixels" if score in ("rand", "mc") else None
+
     def phases(self) -> list[Phase]:
         return paper.phases(self.settings)
 

@@ -45,6 +45,7 @@ class Extension(Method):
     """
 
     explains = True
+    scaled_heat = True
     has_codes = True
     settings: Settings
 

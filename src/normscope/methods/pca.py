@@ -28,6 +28,7 @@ class PCA(Method):
     """
 
     explains = True
+    rectangles = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:

@@ -19,11 +19,12 @@ class Settings:
 class RandomEncoder(Method):
     """Control without learning: surprisal (Mahalanobis distance) of the features of an untrained ResNet."""
 
+    rectangles = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
-        self.encoder = ResNet(shape[0], settings.width, settings.depth, shape[-1])
+        self.encoder = ResNet(shape[0], settings.width, settings.depth, min(shape[1:]))
 
     def finish(self, batches: Batches) -> Reference:
         return fit_gaussian(torch.cat([layout(self.encoder.stages(images)) for images in batches]))

@@ -78,6 +78,7 @@ class Surprisal(Method):
     """
 
     explains = True
+    scaled_heat = True
     takes_anomalies = True
     collapse_shows_in = (
         "spread",

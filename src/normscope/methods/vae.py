@@ -46,6 +46,7 @@ class VAE(Method):
 
     explains = True
     has_codes = True
+    rectangles = True
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:

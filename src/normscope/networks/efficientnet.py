@@ -1,46 +1,82 @@
-"""EfficientNet-lite0 (Tan & Le 2019; the lite variant of Liu 2020: no squeeze-and-excitation, ReLU6), for inference.
+"""EfficientNet-lite (Tan & Le 2019; the lite variants of Liu 2020: no squeeze-and-excitation, ReLU6), for inference.
 
 Batch norms are folded into the convolutions, which leaves fewer operations and nothing that differs between training
 and evaluation. Images in [-1, 1] are what the published weights were trained on ((pixel − 127) / 128).
 """
 
+import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 STEM, HEAD = 32, 1280
-BLOCKS = (  # repeats, kernel, stride, expansion, channels
-    (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-    (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)
-LAST_OF_SCALE = (2, 4, 10)  # the blocks before the image is halved for the third, fourth and fifth time
 EPSILON = 1e-3  # of the batch norms
+LAST_OF_SCALE = (1, 2, 4)  # the stages before the image is halved for the third, fourth and fifth time
+SCALES = {"efficientnet-lite0": (1.0, 1.0), "efficientnet-lite1": (1.0, 1.1), "efficientnet-lite2": (1.1, 1.2)}
+"""How many times as wide and as deep as lite0 each is."""
 
 
-class EfficientNetLite0(nn.Module):
-    """Images [n, 3, h, w] of 32 pixels a side or more → maps at 1/4, 1/8, 1/16, 1/32, of 24, 40, 112, 1280 channels."""
+class Stage(NamedTuple):
+    repeats: int
+    kernel: int
+    stride: int
+    expansion: int
+    channels: int
 
-    def __init__(self) -> None:
+
+LITE0_STAGES = (
+    Stage(1, 3, 1, 1, 16),
+    Stage(2, 3, 2, 6, 24),
+    Stage(2, 5, 2, 6, 40),
+    Stage(3, 3, 2, 6, 80),
+    Stage(3, 5, 1, 6, 112),
+    Stage(4, 5, 2, 6, 192),
+    Stage(1, 3, 1, 6, 320),
+)
+
+
+def stages_of(name: str) -> list[Stage]:
+    """Those of lite0, wider and deeper; the first and the last are as deep as there."""
+    width, depth = SCALES[name]
+    first_and_last = (LITE0_STAGES[0], LITE0_STAGES[-1])
+    return [
+        stage._replace(
+            repeats=stage.repeats if stage in first_and_last else math.ceil(depth * stage.repeats),
+            channels=in_eights(width * stage.channels),
+        )
+        for stage in LITE0_STAGES
+    ]
+
+
+def in_eights(channels: float) -> int:
+    """The nearest multiple of 8 that is not below nine tenths."""
+    nearest = max(8, int(channels + 4) // 8 * 8)
+    return nearest + 8 if nearest < 0.9 * channels else nearest
+
+
+class EfficientNetLite(nn.Module):
+    """Images [n, 3, h, w] of 32 pixels a side or more → maps at 1/4, 1/8, 1/16, 1/32; lite0's have 24, 40, 112 and 1280
+    channels."""
+
+    def __init__(self, name: str) -> None:
         super().__init__()
         self.stem = Convolution(3, STEM, 3, stride=2)
-        blocks, before = [], STEM
-        for repeats, kernel, stride, expansion, channels in BLOCKS:
+        stages, before = [], STEM
+        for repeats, kernel, stride, expansion, channels in stages_of(name):
+            blocks = []
             for place in range(repeats):
                 blocks.append(Block(before, channels, kernel, 1 if place else stride, expansion))
                 before = channels
-        self.blocks = nn.ModuleList(blocks)
+            stages.append(nn.Sequential(*blocks))
+        self.stages = nn.ModuleList(stages)
         self.head = Convolution(before, HEAD, 1)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         maps, x = [], F.relu6(self.stem(x))
-        for place, block in enumerate(self.blocks):
-            x = block(x)
+        for place, stage in enumerate(self.stages):
+            x = stage(x)
             if place in LAST_OF_SCALE:
                 maps.append(x)
         return [*maps, F.relu6(self.head(x))]
@@ -82,8 +118,8 @@ class Convolution(nn.Conv2d):
         return pad - pad // 2, pad // 2
 
 
-def from_published(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights under the names that the PyTorch port of the published ones has → this network's state."""
+def from_published(state: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """Weights under the names that the PyTorch port of the published ones has → the state of the network so named."""
     folded = {}
 
     def fold(name: str, convolution: str, norm: str) -> None:
@@ -93,9 +129,10 @@ def from_published(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     fold("stem", "_conv_stem", "_bn0")
     fold("head", "_conv_head", "_bn1")
-    for place in range(sum(repeats for repeats, *_ in BLOCKS)):
-        ours, theirs = f"blocks.{place}", f"_blocks.{place}"
-        if place:
+    places = [(stage, block) for stage, one in enumerate(stages_of(name)) for block in range(one.repeats)]
+    for number, (stage, block) in enumerate(places):
+        ours, theirs = f"stages.{stage}.{block}", f"_blocks.{number}"
+        if stage:
             fold(f"{ours}.expand", f"{theirs}._expand_conv", f"{theirs}._bn0")
         fold(f"{ours}.depthwise", f"{theirs}._depthwise_conv", f"{theirs}._bn1")
         fold(f"{ours}.project", f"{theirs}._project_conv", f"{theirs}._bn2")

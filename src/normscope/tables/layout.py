@@ -63,7 +63,7 @@ def cells(table: Table) -> list[list[str]]:
 
 def measured(line: Line, classes: int) -> list[str]:
     values, (fewest, most) = line.values(), line.seeds()
-    mean = f"{line.mean():.1f}" + ("" if len(values) == classes else f" ({len(values)} of {classes})")
+    mean = shown(line.mean()) + ("" if len(values) == classes else f" ({len(values)} of {classes})")
     seeds = str(most) if fewest == most else f"{fewest}–{most}"
     name = line.label + ("†" if line.unhealthy() else "")
     return [name, *(shown(values.get(normal)) for normal in range(classes)), mean, shown(line.sd(), 2), seeds]
@@ -118,11 +118,11 @@ def csv_text(tables: Sequence[Table]) -> str:
 
 
 def csv_lines(table: Table, line: Line) -> list[list[object]]:
-    head, values, sd = [table.dataset, table.metric], line.values(), line.sd()
+    head, values, mean, sd = [table.dataset, table.metric], line.values(), line.mean(), line.sd()
     counts = [len(values), table.classes, line.seeds()[0]]
     figures = [f"{values[normal]:.1f}" if normal in values else "" for normal in range(table.classes)]
-    spread = "" if sd is None else f"{sd:.2f}"
-    lines = [[*head, line.label, "measured", *counts, f"{line.mean():.1f}", spread, line.unhealthy().total(), *figures]]
+    middle, spread = "" if mean is None else f"{mean:.1f}", "" if sd is None else f"{sd:.2f}"
+    lines = [[*head, line.label, "measured", *counts, middle, spread, line.unhealthy().total(), *figures]]
     if (printed := line.published) is not None:
         size = len(printed.classes)
         lines.append(
@@ -161,7 +161,7 @@ def cell_as_json(measurement: Measurement, metric: str) -> dict[str, JSON]:
     return {
         "normal": measurement.cell.normal,
         "seed": measurement.cell.seed,
-        "value": measurement.value(metric),
+        "value": measurement.metrics.get(metric),
         "interval": measurement.intervals.get(metric),
         "health": measurement.health,
     }

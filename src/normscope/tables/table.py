@@ -4,6 +4,7 @@ Figures are in per cent. A class counts as the mean over its seeds; the SD is th
 paper.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +30,20 @@ class Line:
     published: PublishedRow | None
 
     def values(self) -> dict[int, float]:
-        """The mean over seeds of each class that was measured."""
-        return {normal: 100 * fmean(m.value(self.metric) for m in seeds) for normal, seeds in self.classes.items()}
+        """The mean over seeds of each class of which the metric was measured; old results may lack it."""
+        measured = {
+            normal: [m.metrics[self.metric] for m in seeds if self.metric in m.metrics]
+            for normal, seeds in self.classes.items()
+        }
+        return {normal: 100 * fmean(values) for normal, values in measured.items() if values}
 
-    def mean(self) -> float:
-        return fmean(self.values().values())
+    def mean(self) -> float | None:
+        values = self.values().values()
+        return fmean(values) if values else None
 
     def sd(self) -> float | None:
-        return stdev(self.values().values()) if len(self.classes) > 1 else None
+        values = self.values().values()
+        return stdev(values) if len(values) > 1 else None
 
     def seeds(self) -> tuple[int, int]:
         """The smallest and the largest number of seeds of a class."""
@@ -74,7 +81,10 @@ def tables(measurements: Sequence[Measurement], metric: str) -> list[Table]:
 
 def table(dataset: str, measurements: Sequence[Measurement], metric: str) -> Table:
     """The best mean is first."""
-    variants = by_variant(m for m in measurements if m.error is None)
+    done = [m for m in measurements if m.error is None]
+    if done and not any(metric in m.metrics for m in done):
+        done[0].value(metric)  # raises
+    variants = by_variant(done)
     lines = [
         Line(
             variant,
@@ -85,7 +95,8 @@ def table(dataset: str, measurements: Sequence[Measurement], metric: str) -> Tab
         )
         for variant, classes in variants.items()
     ]
-    lines.sort(key=Line.mean, reverse=metric not in LOWER_IS_BETTER)
+    sign = 1 if metric in LOWER_IS_BETTER else -1
+    lines.sort(key=lambda line: math.inf if (mean := line.mean()) is None else sign * mean)
     known = CLASSES.get(dataset, paper.class_count(dataset))
     classes = max([known, *(m.cell.normal + 1 for m in measurements)])
     return Table(dataset, metric, classes, lines, [m for m in measurements if m.error is not None])

@@ -1,6 +1,7 @@
 """Images of a store as a method encodes them, a batch at a time; what a frozen network makes of them is kept."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,25 +13,27 @@ from normscope.training.batches import Pixels, to_float
 from normscope.training.method import Method
 from normscope.training.observer import Observer
 
-MOST_BYTES = 2**30
+MOST_BYTES = 2**31
+MOST_PIXELS = 256 * 256**2  # of the images in a batch
 
 
 @dataclass
 class Cache:
-    """Encodings by the index of their image, until `left` bytes are used up."""
+    """Encodings by the function that made them and the index of their image, until `left` bytes are used up."""
 
     left: int = MOST_BYTES
-    kept: dict[int, Tensor] = field(default_factory=dict)
+    kept: dict[tuple[str, int], Tensor] = field(default_factory=dict)
 
-    def add(self, index: int, encoding: Tensor) -> None:
+    def add(self, key: tuple[str, int], encoding: Tensor) -> None:
         self.left -= encoding.nbytes
         if self.left >= 0:
-            self.kept[index] = encoding
+            self.kept[key] = encoding
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Batches of `method.encode(images)` in the order of `indices`; can be iterated more than once.
+    """Batches of `method.encode(images)`, or of what another function makes of them, in the order of `indices`; can be
+    iterated more than once.
 
     Where the method has an `encode` of its own, no image goes through it twice while the cache has room: subsets share
     it. `doing` is what the observer is told.
@@ -44,6 +47,7 @@ class Encoded:
     observer: Observer = field(default_factory=Observer)
     indices: npt.NDArray[np.intp] | None = None  # None: all
     cache: Cache = field(default_factory=Cache)
+    encode: Callable[[Tensor], Tensor] | None = None  # None: that of the method
 
     def __len__(self) -> int:
         return len(self.pixels) if self.indices is None else len(self.indices)
@@ -51,23 +55,31 @@ class Encoded:
     def __iter__(self) -> Iterator[Tensor]:
         n = len(self)
         every = np.arange(n) if self.indices is None else self.indices
+        together = min(self.batch_size, max(1, MOST_PIXELS // math.prod(self.method.shape[1:])))
         self.observer.images(self.doing, 0, n)
-        for start in range(0, n, self.batch_size):
-            yield self.encoded(every[start : start + self.batch_size])
-            self.observer.images(self.doing, min(start + self.batch_size, n), n)
+        for start in range(0, n, together):
+            yield self.encoded(every[start : start + together])
+            self.observer.images(self.doing, min(start + together, n), n)
 
     def subset(self, indices: npt.NDArray[np.intp], doing: str | None = None) -> "Encoded":
         """These of the images, in this order."""
         chosen = indices if self.indices is None else self.indices[indices]
         return replace(self, indices=chosen, doing=doing or self.doing)
 
+    def through(self, encode: Callable[[Tensor], Tensor]) -> "Encoded":
+        """The same images, encoded by another function, which has a name of its own."""
+        return replace(self, encode=encode)
+
     def encoded(self, chosen: npt.NDArray[np.intp]) -> Tensor:
-        if type(self.method).encode is Method.encode:
+        encode = self.encode or self.method.encode
+        if self.encode is None and type(self.method).encode is Method.encode:
             return to_float(self.pixels[chosen], self.device)
-        new = np.array([index for index in chosen if int(index) not in self.cache.kept], dtype=np.intp)
-        made = self.method.encode(to_float(self.pixels[new], self.device)).cpu() if len(new) else ()
-        fresh = dict(zip(new.tolist(), made, strict=True))
-        result = [fresh[index] if index in fresh else self.cache.kept[index] for index in chosen.tolist()]
-        for index, encoding in fresh.items():
-            self.cache.add(index, encoding)
+        keys, kept = [(encode.__name__, int(index)) for index in chosen], self.cache.kept
+        new = [key for key in keys if key not in kept]
+        places = np.array([index for _, index in new], dtype=np.intp)
+        made = encode(to_float(self.pixels[places], self.device)).cpu() if new else ()
+        fresh = dict(zip(new, made, strict=True))
+        result = [fresh[key] if key in fresh else kept[key] for key in keys]
+        for key, encoding in fresh.items():
+            self.cache.add(key, encoding)
         return torch.stack(result).to(self.device)

@@ -1,9 +1,12 @@
 """What a method is to the loop: the mathematics of one step, what is fitted at the end, and the score of an image."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -14,8 +17,19 @@ Record = Mapping[str, Tensor]
 Reference = Mapping[str, Tensor]
 """What a method fits in closed form to normal images once training is over; of any shapes, unlike weights."""
 
-Batches = Iterable[Tensor]
-"""What `encode` makes of images, a batch at a time; can be iterated more than once."""
+
+class Batches(Protocol):
+    """What `encode` makes of images, a batch at a time; can be iterated more than once."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Tensor]: ...
+
+    def subset(self, indices: npt.NDArray[np.intp]) -> "Batches":
+        """Of these images, in this order."""
+
+    def through(self, encode: Callable[[Tensor], Tensor]) -> "Batches":
+        """The same images, encoded by another function."""
 
 
 T = TypeVar("T")
@@ -59,17 +73,21 @@ class MethodSettings(Protocol):
 
 
 class Method(nn.Module):
-    """One anomaly detector for square images of `shape` (channels, height, width), float [n, c, h, w] in [-1, 1].
+    """One anomaly detector for images of `shape` (channels, height, width), float [n, c, h, w] in [-1, 1].
 
     Training changes the weights; nothing else changes a method. What `finish` fits is returned and handed back to
     `score` and `explain`. Everything random is drawn from torch's global generator, which the caller seeds.
     """
 
-    explains: ClassVar[bool] = False  # whether `explain` can be called
+    explains: bool = False  # whether `explain` can be called
+    explains_by_gradient: ClassVar[bool] = False  # so that an exported graph, which has no gradients, cannot
+    scaled_heat: bool = False  # whether 99 of 100 normal images are below 1 everywhere in what it gives
     has_codes: ClassVar[bool] = False  # whether `code` can be called
     takes_anomalies: ClassVar[bool] = False  # whether a step makes use of labelled anomalies
     scores_quickly: ClassVar[bool] = True  # so that scoring all training images once more takes little time
-    largest_auto: ClassVar[int] = 64  # pixels a side, where the size of the images is left to the method
+    rectangles: ClassVar[bool] = False  # whether images need not be square
+    largest_auto: ClassVar[int] = 64  # pixels on the shorter side, where the size of the images is left to the method
+    pixels_auto: ClassVar[float] = math.inf  # of all images together: many are then smaller, down to half that side
     collapse_shows_in: Sequence[str] = ("information", "spread")  # which of what it records must not fall to nothing
     settings: MethodSettings
 
@@ -94,6 +112,10 @@ class Method(nn.Module):
         """What is known against these settings before any training; None for nothing."""
         return None
 
+    def export_obstacle(self) -> str | None:
+        """Why a score is more than one forward pass, which is all that can be exported; None if it is one."""
+        return None
+
     def phases(self) -> Sequence[Phase]:
         """In order; none if there is nothing to train."""
         return ()
@@ -115,6 +137,10 @@ class Method(nn.Module):
     def finish(self, batches: Batches) -> Reference:
         """Fit what has a closed form, in eval mode, after the last step."""
         return {}
+
+    def summary(self, reference: Reference) -> str | None:
+        """What a user should know of the reference, in a sentence; None for nothing."""
+        return None
 
     def score(self, images: Tensor, reference: Reference) -> Tensor:
         """[n], higher is more anomalous; each image alone, in eval mode."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["cut_paste", "noise", "patches2", "patches3", "rotation"]
+__all__ = ["cut_paste", "noise", "patches2", "patches3", "quarter_turn", "rotation"]
 
 
 Shift = Callable[[Tensor], Tensor]
@@ -21,8 +21,18 @@ def rotations(x: Tensor) -> list[Tensor]:
 
 def rotation(x: Tensor) -> Tensor:
     """Each image turned by 90, 180 or 270 degrees."""
-    turned = torch.stack(rotations(x)[1:])
-    return turned[torch.randint(3, (len(x),)), torch.arange(len(x))]
+    return one_of(rotations(x)[1:])
+
+
+def quarter_turn(x: Tensor) -> Tensor:
+    """Each image turned by 90 or 270 degrees: for what looks the same upside down."""
+    return one_of(rotations(x)[1::2])
+
+
+def one_of(versions: list[Tensor]) -> Tensor:
+    """Of every image one of its versions, drawn evenly."""
+    n = len(versions[0])
+    return torch.stack(versions)[torch.randint(len(versions), (n,)), torch.arange(n)]
 
 
 def patches2(x: Tensor) -> Tensor:

@@ -1,0 +1,88 @@
+"""A small network that tells self-made defects from normal locations of a feature map: the third term, locally."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from normscope.training.method import Reference
+
+HIDDEN = 128
+STEPS = 600
+RATE, DECAY = 3e-3, 1e-2
+DEFECTS, NORMAL = 128, 256  # rows in a step
+HOTTEST = 20  # locations whose mean is the score of an image
+
+
+def fit_head(normal: Tensor, defects: Tensor) -> Reference:
+    """Rows [n, d] of features at normal locations and at defects → weights and biases of three layers.
+
+    Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator.
+    """
+    mean, deviation = normal.mean(0), normal.std(0) + 1e-4
+    normal, defects = (normal - mean) / deviation, (defects - mean) / deviation
+    with torch.enable_grad(), torch.inference_mode(False):
+        linear = [nn.Linear(normal.shape[1], HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 1)]
+        layers = nn.Sequential(linear[0], nn.ReLU(), linear[1], nn.ReLU(), linear[2]).to(normal.device)
+        optimizer = torch.optim.AdamW(layers.parameters(), RATE, weight_decay=DECAY)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+        label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(normal)
+        for _ in range(STEPS):
+            rows = torch.cat([drawn(defects, DEFECTS), drawn(normal, NORMAL)])
+            loss = F.binary_cross_entropy_with_logits(layers(rows)[:, 0], label)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+    weights, biases = (
+        [value.detach() for value in some] for some in zip(*map(nn.Linear.parameters, linear), strict=True)
+    )
+    biases[0] = biases[0] - weights[0] @ (mean / deviation)  # the rows that came in, as they are
+    weights[0] = weights[0] / deviation
+    return {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
+
+
+def drawn(rows: Tensor, n: int) -> Tensor:
+    return rows[torch.randint(len(rows), (n,)).to(rows.device)].clone()
+
+
+def logits(maps: Sequence[Tensor], head: Reference) -> Tensor:
+    """Maps [n, c, h, w] of several scales → [n, h, w] at the finest: log odds that a location is one of a defect.
+
+    The first layer comes before the coarser maps are brought to the finest grid: the result is the same, and there are
+    far fewer locations.
+    """
+    firsts = head["0.w"].to(maps[0]).split([one.shape[1] for one in maps], 1)
+    x = sum_at_finest([F.conv2d(one, w[:, :, None, None]) for one, w in zip(maps, firsts, strict=True)])
+    x = F.relu(x + head["0.b"].to(x)[:, None, None])
+    x = F.relu(F.conv2d(x, head["1.w"].to(x)[:, :, None, None], head["1.b"].to(x)))
+    return F.conv2d(x, head["2.w"].to(x)[:, :, None, None], head["2.b"].to(x))[:, 0]
+
+
+def sum_at_finest(maps: Sequence[Tensor]) -> Tensor:
+    finest, *coarser = maps
+    for one in coarser:
+        finest = finest + F.interpolate(one, finest.shape[2:], mode="bilinear", align_corners=False)
+    return finest
+
+
+def hottest(maps: Tensor) -> Tensor:
+    """[n, h, w] → [n]: the mean of the hottest locations."""
+    flat = maps.flatten(1)
+    return flat.topk(min(HOTTEST, flat.shape[1]), 1).values.mean(1)
+
+
+def rows_at(maps: Sequence[Tensor], wanted: Tensor, most: int) -> list[Tensor]:
+    """From each of n images at most so many rows [m, d], at random among the locations wanted [n, h, w].
+
+    A row has the features of all maps [n, c, ., .] at that location, interpolated as in `logits`.
+    """
+    height, width = wanted.shape[1:]
+    rows = []
+    for index, one in enumerate(wanted):
+        y, x = one.nonzero()[torch.randperm(int(one.count_nonzero()))[:most].to(one.device)].T
+        place = torch.stack([(2 * x + 1) / width - 1, (2 * y + 1) / height - 1], 1)[None, :, None]
+        at = [F.grid_sample(m[index, None], place.to(m), padding_mode="border", align_corners=False) for m in maps]
+        rows.append(torch.cat(at, 1)[0, :, :, 0].T)
+    return rows

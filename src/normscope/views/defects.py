@@ -1,0 +1,95 @@
+"""Self-made defects: spots and scratches of several fillings, drawn into normal images, and where they are."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+TIMES = 4  # defects in an image
+VISIBLE = 0.08  # change of a pixel, of a range of 2, below which it is none
+BLUR = 9  # pixels
+
+
+def defective(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Float images [n, c, h, w] with a few defects each, and the pixels that they changed, bool [n, h, w].
+
+    As in methods that learn from such images (CutPaste, Li et al. 2021; DRÆM, Zavrtanik et al. 2021), a shape and a
+    filling are drawn for each defect: a spot with an irregular edge or a bent scratch, filled with another part of the
+    image, one of its colours, something brighter or darker, a blur or noise.
+    """
+    result = images.clone()
+    for image, changed in zip(images, result, strict=True):
+        for _ in range(TIMES):
+            shape, filling = SHAPES[number(len(SHAPES))], FILLINGS[number(len(FILLINGS))]
+            inside = shape(*image.shape[1:]).to(image.device)
+            changed.copy_(torch.where(inside, filling(image), changed))
+    return result, (result - images).abs().amax(1) > VISIBLE
+
+
+def spot(height: int, width: int) -> Tensor:
+    """bool [h, w]: an ellipse with an irregular edge, up to a quarter of the shorter side across."""
+    along, across = placed(height, width)
+    radius = log_uniform(0.02, 0.12) * min(height, width)
+    rough = F.interpolate(torch.randn(1, 1, 8, 8), (height, width), mode="bilinear", align_corners=False)[0, 0]
+    return (along / radius).square() + (across / (radius * uniform(0.4, 1))).square() < 1 + rough
+
+
+def scratch(height: int, width: int) -> Tensor:
+    """bool [h, w]: a thin curve with a bend and a wave, up to half the shorter side long."""
+    along, across = placed(height, width)
+    half = log_uniform(0.03, 0.25) * min(height, width)
+    thickness = max(0.7, log_uniform(0.003, 0.012) * min(height, width))
+    curve = uniform(-0.5, 0.5) / half * along.square() + 0.1 * half * (along * (uniform(2, 8) / half)).sin()
+    return (along.abs() < half) & ((across - curve).abs() < thickness)
+
+
+def placed(height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Coordinates of every pixel, [h, w], in a frame with a random origin and direction."""
+    y = torch.arange(height)[:, None] - uniform(0.05, 0.95) * height
+    x = torch.arange(width) - uniform(0.05, 0.95) * width
+    angle = uniform(0, math.pi)
+    return x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)
+
+
+def elsewhere(image: Tensor) -> Tensor:
+    """The image [c, h, w] moved: what is pasted comes from another part of it."""
+    return image.roll((1 + number(image.shape[1]), 1 + number(image.shape[2])), (1, 2))
+
+
+def colour(image: Tensor) -> Tensor:
+    """One of the image's own colours."""
+    return image[:, number(image.shape[1]), number(image.shape[2])][:, None, None]
+
+
+def shade(image: Tensor) -> Tensor:
+    """Brighter or darker."""
+    return (image + uniform(0.5, 2) * (1 - 2 * number(2)) * contrast(image)).clamp(-1, 1)
+
+
+def blur(image: Tensor) -> Tensor:
+    return F.avg_pool2d(F.avg_pool2d(image[None], BLUR, 1, BLUR // 2), BLUR, 1, BLUR // 2)[0]
+
+
+def noise(image: Tensor) -> Tensor:
+    return (image + torch.randn(image.shape[1:]).to(image) * uniform(0.5, 1) * contrast(image)).clamp(-1, 1)
+
+
+SHAPES = (spot, scratch)
+FILLINGS = (elsewhere, colour, shade, blur, noise)
+
+
+def contrast(image: Tensor) -> Tensor:
+    return image.std() + VISIBLE
+
+
+def number(below: int) -> int:
+    return int(torch.randint(below, ()))
+
+
+def uniform(low: float, high: float) -> float:
+    return low + (high - low) * float(torch.rand(()))
+
+
+def log_uniform(low: float, high: float) -> float:
+    return math.exp(uniform(math.log(low), math.log(high)))

@@ -1,0 +1,43 @@
+import pytest
+import torch
+
+from normscope.scoring.defects import fit_head, hottest, logits, rows_at, sum_at_finest
+
+
+@pytest.fixture(scope="module")
+def head():
+    torch.manual_seed(0)
+    normal = torch.randn(2000, 6)
+    return fit_head(normal, normal[:500] + torch.tensor([4.0, 0, 0, 0, 0, 0]))
+
+
+def test_it_tells_defects_from_normal_rows(head):
+    torch.manual_seed(1)
+    maps = torch.randn(2, 6, 8, 8)
+    maps[1, 0, 3, 4] += 4
+    odds = logits([maps], head)
+    assert odds.shape == (2, 8, 8)
+    assert odds[1].argmax() == 3 * 8 + 4
+    assert (odds[0] < 0).float().mean() > 0.9
+
+
+def test_the_first_layer_may_come_before_the_interpolation(head):
+    torch.manual_seed(2)
+    fine, coarse = torch.randn(1, 2, 8, 8), torch.randn(1, 4, 4, 4)
+    whole = torch.cat([fine, sum_at_finest([torch.zeros(1, 4, 8, 8), coarse])], 1)
+    assert torch.allclose(logits([fine, coarse], head), logits([whole], head), atol=1e-4)
+
+
+def test_rows_are_the_maps_at_the_locations_wanted():
+    torch.manual_seed(3)
+    fine, coarse, wanted = torch.randn(2, 2, 8, 8), torch.randn(2, 4, 4, 4), torch.zeros(2, 8, 8, dtype=torch.bool)
+    wanted[0, 5, 2] = True
+    first, none = rows_at([fine, coarse], wanted, 10)
+    whole = sum_at_finest([torch.zeros(2, 4, 8, 8), coarse])
+    torch.testing.assert_close(first, torch.cat([fine[0, :, 5, 2], whole[0, :, 5, 2]])[None])
+    assert none.shape == (0, 6)
+    assert len(rows_at([fine], torch.ones(2, 8, 8, dtype=torch.bool), 10)[1]) == 10
+
+
+def test_the_hottest_of_an_image_smaller_than_that():
+    assert torch.equal(hottest(torch.arange(4.0).view(1, 2, 2)), torch.tensor([1.5]))

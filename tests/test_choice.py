@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from normscope import Detector
+from normscope.choice import choose, resolved
+from normscope.errors import SettingError
+from normscope.intake import peek
+from normscope.options import checked
+
+
+def pictures(side, colour, n=12):
+    values = np.random.default_rng(0).integers(0, 256, (n, side, side + 4, 3 if colour else 1), dtype=np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(values, (n, side, side + 4, 3)))
+
+
+@pytest.mark.parametrize(
+    ("side", "colour", "method"),
+    [(28, False, "surprisal"), (32, True, "pretrained"), (200, False, "pretrained"), (200, True, "pretrained")],
+)
+def test_the_method_follows_from_what_the_images_are(side, colour, method):
+    choice = choose(peek(pictures(side, colour)), anomalies=False)
+    assert choice.method == method
+    assert "the images are" in choice.why
+
+
+def test_labelled_anomalies_need_a_method_that_learns_from_them():
+    assert choose(peek(pictures(200, True)), anomalies=True).method == "surprisal"
+
+
+def test_a_size_that_is_not_square_needs_a_method_that_takes_it():
+    options, why = resolved(checked(size=(28, 56)), pictures(28, False), anomalies=False)
+    assert (options.method, why) == ("pretrained", "the size asked for is not a square")
+
+
+def test_a_method_that_is_named_is_kept():
+    options = checked("pca")
+    assert resolved(options, pictures(28, False), anomalies=False) == (options, None)
+
+
+def test_auto_has_no_settings_of_its_own():
+    with pytest.raises(SettingError):
+        checked("auto", settings={"beta": 1.0})
+
+
+def test_the_card_says_why():
+    detector = Detector(epochs=0, false_alarm_rate=None).fit(pictures(28, False, 20))
+    assert detector.card["method"] == "surprisal"
+    assert "small and grey" in detector.card["chosen"]
+    assert Detector("pca", false_alarm_rate=None).fit(pictures(28, False, 20)).card["chosen"] is None
+
+
+def test_broken_files_are_not_looked_at(tmp_path):
+    (tmp_path / "a.png").write_text("no image")
+    for number, image in enumerate(pictures(28, False)):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    assert 0 < len(peek(tmp_path)) <= 13
+    assert choose(peek(tmp_path), anomalies=False).method == "surprisal"

@@ -1,0 +1,99 @@
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from normscope.calibration import Calibration
+from normscope.folds import drawn, out_of_fold
+from normscope.scoring.surprisal import fit_gaussian, gaussian
+from normscope.scoring.two_fold import two_fold
+from normscope.training import loop
+from normscope.training.encoded import Encoded
+from normscope.training.method import Method
+
+
+@dataclass(frozen=True)
+class Settings:
+    pass
+
+
+class Surprisal(Method):
+    """Of the pixels under a Gaussian: with fewer images than pixels it fits them far better than any other."""
+
+    def finish(self, batches):
+        return fit_gaussian(torch.cat(list(batches)).flatten(1))
+
+    def score(self, images, reference):
+        return gaussian(images.flatten(1), reference)
+
+
+class Scaled(Surprisal):
+    """On the scale of two-fold scores of the normal images, as `pretrained` and `surprisal` have it."""
+
+    def finish(self, batches):
+        x = torch.cat(list(batches)).flatten(1)
+        usual = two_fold(x, fit_gaussian, gaussian)
+        return {**fit_gaussian(x), "usual": usual.mean(), "deviation": usual.std()}
+
+    def score(self, images, reference):
+        return (super().score(images, reference) - reference["usual"]) / reference["deviation"]
+
+
+class Nearest(Method):
+    """Distance to the nearest normal image."""
+
+    def finish(self, batches):
+        return {"x": torch.cat(list(batches)).flatten(1)}
+
+    def score(self, images, reference):
+        return torch.cdist(images.flatten(1), reference["x"]).amin(1)
+
+
+def noise(n, side, rng):
+    return np.clip(rng.normal(128, 40, (n, 3, side, side)), 0, 255).astype(np.uint8)
+
+
+def encoded(method, images):
+    return Encoded(method, images, torch.device("cpu"), 128)
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(8, {1}), (20, {1, 2}), (100, {10}), (400, {100})])
+def test_folds_are_of_equal_sizes_and_random(n, sizes):
+    folds = drawn(n, np.random.default_rng(0))
+    assert set(np.bincount(folds)) == sizes
+    assert (folds != drawn(n, np.random.default_rng(1))).any()
+
+
+def test_no_image_is_scored_by_a_reference_fitted_to_it():
+    images = noise(30, 4, np.random.default_rng(0))
+    method = Nearest(Settings(), (3, 4, 4))
+    folds = drawn(30, np.random.default_rng(0))
+    scores = out_of_fold(method, encoded(method, images), folds, 0, "calibrating")
+    x = torch.from_numpy(images).flatten(1) / 127.5 - 1
+    distances = torch.cdist(x, x) + torch.where(torch.tensor(folds)[:, None] == torch.tensor(folds), torch.inf, 0)
+    assert scores == pytest.approx(distances.amin(1).double().numpy(), rel=1e-4)
+
+
+def false_alarms(kind, n, side, rate, draws):
+    """Shares of 200 fresh normal images that are flagged, for each draw of n normal images."""
+    rng, method = np.random.default_rng(n), kind(Settings(), (3, side, side))
+    for _ in range(draws):
+        normal, fresh = encoded(method, noise(n, side, rng)), encoded(method, noise(200, side, rng))
+        scores = out_of_fold(method, normal, drawn(n, rng), 0, "calibrating")
+        reference = loop.finish(method, normal, 0)
+        alarms = [method.score(images, reference) for images in fresh]
+        yield Calibration(scores, rate, "cross").anomalous(torch.cat(alarms).double().numpy()).mean()
+
+
+@pytest.mark.parametrize("kind", [Surprisal, Scaled, Nearest])
+@pytest.mark.parametrize(("n", "side"), [(79, 2), (39, 6), (139, 4)])  # of 12, 108 and 48 dimensions
+def test_out_of_fold_scores_keep_the_false_alarm_rate_of_a_reference_fitted_to_all(kind, n, side):
+    """No theorem, so measured: 40 draws of everything, thus 300 to 680 references."""
+    rate, draws = 0.1, 40
+    rates = list(false_alarms(kind, n, side, rate, draws))
+    allowed = rate * (n + 1)  # a whole number: given the scores, the rate follows Beta(allowed, n + 1 - allowed)
+    deviation = math.sqrt(rate * (1 - rate) / (n + 2) + rate * (1 - rate) / 200)
+    assert allowed == pytest.approx(round(allowed))
+    assert 0.4 * rate < np.mean(rates) < rate + 3 * deviation / math.sqrt(draws)
