@@ -1,6 +1,7 @@
 """What tests of several rooms share: the same arithmetic on every processor, cells of the benchmark run at once, and a
 model with heat maps."""
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,22 @@ def full_precision():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "gains_from_bfloat16", lambda device: False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible():
+    """A run in the background of a shell inherits that SIGINT is ignored; tests send it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def no_wakeup_left_behind():
+    """A byte for every signal would go to a file descriptor that may be another file by then, such as the pipe to the
+    process that runs the tests."""
+    yield
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 class InThisProcess:
