@@ -4,7 +4,7 @@ import torch
 
 from normscope import Detector, load
 from normscope.benchmark.metrics import auroc
-from normscope.methods.pretrained import Pretrained, Settings, grid_of, weights_of
+from normscope.methods.pretrained import Pretrained, Settings, grid_of
 from normscope.networks import pretrained as networks
 from normscope.scoring.local import columns
 from normscope.training import loop
@@ -48,23 +48,6 @@ def test_a_good_image_is_not_hot(fitted):
 def test_new_normal_images_score_about_one_nat(fitted):
     scores = fitted.score(stripes(100, seed=4))
     assert 0 < scores.mean() < 2, "nats: p-values are about uniform"
-
-
-def test_alike_images_are_judged_by_their_hottest_location():
-    direction = torch.nn.functional.normalize(torch.ones(1, 8))
-    alike = torch.nn.functional.normalize(direction + 0.05 * torch.randn(50, 8), dim=1)
-    unlike = torch.nn.functional.normalize(torch.randn(50, 8), dim=1)
-    every = [torch.tensor(1.0)] * 2
-    assert weights_of(alike, every)[1] > 0.9
-    assert weights_of(unlike, every)[1] < 0.1
-    assert weights_of(alike, every).sum() == pytest.approx(1)
-
-
-def test_a_part_counts_by_how_many_self_made_defects_it_finds():
-    codes = torch.nn.functional.normalize(torch.randn(50, 8), dim=1)
-    blind, keen = ([torch.tensor(value) for value in (0.1, 0.1, found)] for found in (0.1, 0.9))
-    assert weights_of(codes, keen)[2] > weights_of(codes, blind)[2]
-    assert weights_of(codes, keen).sum() == pytest.approx(1)
 
 
 def method_at(size, **settings):

@@ -1,6 +1,7 @@
-"""Surprisal of what an encoder sees that learnt from ImageNet: of the whole image, and of its hottest location."""
+"""Surprisal of what an encoder sees that learnt from ImageNet: of an image, of its hottest location, of defects."""
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,8 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.networks.pretrained import LITE0, Frozen
+from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
 from normscope.scoring.defects import fit_head, hottest, logits, rows_at
 from normscope.scoring.local import MOST_MAPS, USUAL, columns, fit_local, local_surprisal, random_channels, smooth
+from normscope.scoring.local import hottest as hottest_location
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.scoring.survival import fit_survival, survival
 from normscope.scoring.two_fold import two_fold_pair
@@ -24,11 +27,9 @@ MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 ROWS = 150  # of an image, at most, for the head
 TOGETHER = 8  # images whose pixels or fine maps are worked on at once
-HEDGE = 0.25  # 0 would add the parts' surprisals, 1 takes about the highest of them
-COLD = 10.0  # nats below what is hot: nothing of a defect
+WARMTH = (0.2, 0.6)  # how much log odds of a defect and log surprisal count in the log of heat
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
 COVERED = 0.15  # share of a location that a defect must cover to count as one
-FALSE_ALARMS = 0.05  # at which self-made defects are counted as found
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Pretrained(Method):
     The code is the encoder's last map, averaged over the image and scaled to length 1; its reference is a Gaussian with
     shrunk covariance. The maps at 1/8 and 1/16, side by side, have a Gaussian for every location (PaDiM, Defard et al.
     2021; `channels` of all channels are drawn at random, as there). A small head tells locations of normal images from
-    those of self-made defects (`views/defects.py`): the objective's third term with pseudo-anomalies.
+    those of self-made defects (`views/defects.py`) by all maps and by the surprisal of the location: the objective's
+    third term with pseudo-anomalies.
 
     Each part's score becomes a surprisal in nats, −log of the share of normal images that reach it, by two-fold
     scores; the score of an image is that of a weighted mean of these p-values (of their powers −¼: between the
@@ -118,51 +120,68 @@ class Pretrained(Method):
         channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), s.channels)
         codes = torch.cat([self.code(encoded) for encoded in batches])
         maps = torch.cat([self.maps(encoded, channels) for encoded in batches.subset(studied)])
-        drawn_in = studied[spread(len(studied), MOST_DEFECTIVE)] if self.has_head else studied[:0]
+        places = spread(len(studied), MOST_DEFECTIVE) if self.has_head else np.arange(0)
+        drawn_in = studied[places]
         changed = batches.subset(drawn_in).through(self.encode_defective)
         changed_codes = [self.code(encoded) for encoded in changed]
         changed_maps = [self.maps(encoded, channels) for encoded in changed]
         whole = two_fold_pair(codes, changed_codes, drawn_in, fit_gaussian, gaussian)
-        local = two_fold_pair(maps, changed_maps, np.searchsorted(studied, drawn_in), fit_local, hottest_surprisal)
-        parts = {"code": (fit_gaussian(codes), *whole), "local": (fit_local(maps), *local)}
-        if self.has_head and (head := self.fit_defects(batches.subset(drawn_in), changed)):
+        usual, after = two_fold_pair(maps, changed_maps, places, fit_local, local_surprisal)
+        local = (hottest_location(usual), hottest_location(after))
+        hot = {"hot": local[0].quantile(USUAL)}
+        parts = {"code": (fit_gaussian(codes), *whole), "local": ({**fit_local(maps), **hot}, *local)}
+        if self.has_head and (head := self.fit_defects(batches.subset(drawn_in), usual[places], changed, after)):
             parts["head"] = head
-        found = [seen(*scores) for _, *scores in parts.values()]
-        reference = {"channels": channels, "found": torch.stack(found), "weights": weights_of(codes, found)}
+        found = torch.stack([share_found(*scores) for _, *scores in parts.values()])
+        reference = {"channels": channels, "found": found, "weights": weights_of(codes, found[1:])}
         for name, (fitted, normal, _) in parts.items():
-            scale = {"hot": normal.quantile(USUAL), **fit_survival(normal[:, None])}
-            reference |= {f"{name}.{key}": value for key, value in {**fitted, **scale}.items()}
+            scaled = {**fitted, **fit_survival(normal[:, None])}
+            reference |= {f"{name}.{key}": value for key, value in scaled.items()}
         return reference
 
-    def fit_defects(self, normal: Batches, changed: Batches) -> tuple[Reference, Tensor, Tensor] | None:
-        """The head, and its two-fold scores of the images without and with defects; None if no defect can be seen."""
-        usual, unusual = list[Tensor](), list[Tensor]()
-        for encoded, other in zip(normal, changed, strict=True):
-            maps, covered = self.all_maps(other), self.covered(other)
+    def fit_defects(
+        self, normal: Batches, usual: Tensor, changed: Batches, after: Tensor
+    ) -> tuple[Reference, Tensor, Tensor] | None:
+        """The head, and its two-fold scores of the images without and with defects; None if no defect can be seen.
+
+        `usual` and `after` are the two-fold surprisals [n, h, w] of the locations of both.
+        """
+        rows, defects = list[Tensor](), list[Tensor]()
+        for (encoded, surprisal), (other, unusual) in zip(beside(normal, usual), beside(changed, after), strict=True):
+            maps, covered = self.evidence(other, unusual), self.covered(other)
             far = F.max_pool2d(covered[:, None], 5, 1, 2)[:, 0] == 0
-            anywhere = rows_at(self.all_maps(encoded), torch.ones_like(far), ROWS)
-            usual += map(torch.cat, zip(anywhere, rows_at(maps, far, ROWS), strict=True))
-            unusual += rows_at(maps, covered > COVERED, ROWS)
-        fold = np.arange(len(usual)) % 2
-        if not all(any(len(unusual[i]) for i in np.flatnonzero(fold == one)) for one in (0, 1)):
+            anywhere = rows_at(self.evidence(encoded, surprisal), torch.ones_like(far), ROWS)
+            rows += map(torch.cat, zip(anywhere, rows_at(maps, far, ROWS), strict=True))
+            defects += rows_at(maps, covered > COVERED, ROWS)
+        fold = np.arange(len(rows)) % 2
+        if not all(any(len(defects[i]) for i in np.flatnonzero(fold == one)) for one in (0, 1)):
             return None
 
         def fitted(indices: npt.NDArray[np.intp]) -> Reference:
-            return fit_head(torch.cat([usual[i] for i in indices]), torch.cat([unusual[i] for i in indices]))
+            return fit_head(torch.cat([rows[i] for i in indices]), torch.cat([defects[i] for i in indices]))
 
-        scores = torch.empty(2, len(usual)).to(usual[0])
+        scores, peaks = torch.empty(2, len(rows)).to(rows[0]), torch.empty(2, len(rows)).to(rows[0])
         for one in (0, 1):
             own, half = np.flatnonzero(fold == one), fitted(np.flatnonzero(fold != one))
-            for row, images in enumerate((normal, changed)):
-                scores[row, own] = torch.cat([self.hottest_defect(some, half) for some in images.subset(own)])
-        return fitted(np.arange(len(usual))), scores[0], scores[1]
+            for row, (images, surprisals) in enumerate(((normal, usual), (changed, after))):
+                pairs = beside(images.subset(own), surprisals[torch.from_numpy(own).to(surprisals.device)])
+                found = [(hottest(odds), peak(log_heat(odds, near))) for odds, near in self.judged(pairs, half)]
+                scores[row, own], peaks[row, own] = map(torch.cat, zip(*found, strict=True))
+        return {**fitted(np.arange(len(rows))), "hot": peaks[0].quantile(USUAL)}, scores[0], scores[1]
 
-    def defect_map(self, encoded: Tensor, head: Reference) -> Tensor:
+    def judged(self, pairs: Iterable[tuple[Tensor, Tensor]], head: Reference) -> Iterator[tuple[Tensor, Tensor]]:
+        """`defect_map` of each, and the surprisal beside it."""
+        return ((self.defect_map(encoded, surprisal, head), surprisal) for encoded, surprisal in pairs)
+
+    def evidence(self, encoded: Tensor, surprisal: Tensor) -> list[Tensor]:
+        """What the head judges locations by, [n, c, h, w] of several scales: the maps, and the surprisal [n, h, w] of
+        locations by themselves and with their neighbours."""
+        return [*self.all_maps(encoded), torch.stack([surprisal, smooth(surprisal)], 1).clamp(min=1e-3).log()]
+
+    def defect_map(self, encoded: Tensor, surprisal: Tensor, head: Reference) -> Tensor:
         """[n, h, w]: log odds of a defect at every location; few images at a time, for their fine maps are large."""
-        return torch.cat([logits(self.all_maps(few), head) for few in encoded.split(TOGETHER)])
-
-    def hottest_defect(self, encoded: Tensor, head: Reference) -> Tensor:
-        return hottest(self.defect_map(encoded, head))
+        few = zip(encoded.split(TOGETHER), surprisal.split(TOGETHER), strict=True)
+        return torch.cat([logits(self.evidence(*pair), head) for pair in few])
 
     def covered(self, encoded: Tensor) -> Tensor:
         """[n, h, w]: the share that a defect covers, behind what `encode` gives."""
@@ -180,26 +199,42 @@ class Pretrained(Method):
         return f"{text}; of self-made defects these find {', '.join(shares)} at {100 * FALSE_ALARMS:.0f} % false alarms"
 
     def score(self, encoded: Tensor, reference: Reference) -> Tensor:
-        local = part(reference, "local")
+        surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
         scores = {
             "code": gaussian(self.code(encoded), part(reference, "code")),
-            "local": hottest_surprisal(self.maps(encoded, reference["channels"]), local),
+            "local": hottest_location(surprisal),
         }
         if head := part(reference, "head"):
-            scores["head"] = self.hottest_defect(encoded, head)
+            scores["head"] = hottest(self.defect_map(encoded, surprisal, head))
         nats = torch.cat([survival(one[:, None], part(reference, name)) for name, one in scores.items()], 1)
-        return (HEDGE * nats + reference["weights"].log()).logsumexp(1) / HEDGE
+        return combined(nats, reference["weights"])
 
     def explain(self, encoded: Tensor, reference: Reference) -> Tensor:
         """How far every location is from normal; 99 of 100 normal images are below 1 everywhere."""
         local, head = part(reference, "local"), part(reference, "head")
-        heat = smooth(local_surprisal(self.maps(encoded, reference["channels"]), local)) / local["hot"]
+        surprisal = local_surprisal(self.maps(encoded, reference["channels"]), local)
         if not head:
-            return heat
-        found = (1 + (smooth(self.defect_map(encoded, head)) - head["hot"]) / COLD).clamp(min=0)
-        fine = F.interpolate(heat[:, None], found.shape[1:], mode="bilinear", align_corners=False)[:, 0]
-        weight = reference["weights"][1:] / reference["weights"][1:].sum()
-        return weight[0] * fine + weight[1] * found
+            return smooth(surprisal) / local["hot"]
+        return (log_heat(self.defect_map(encoded, surprisal, head), surprisal) - head["hot"]).exp()
+
+
+def log_heat(odds: Tensor, surprisal: Tensor) -> Tensor:
+    """Of log odds of a defect [n, h, w], and of the surprisal of locations at a coarser grid."""
+    fine = F.interpolate(smooth(surprisal)[:, None], odds.shape[1:], mode="bilinear", align_corners=False)[:, 0]
+    return WARMTH[0] * smooth(odds) + WARMTH[1] * fine.clamp(min=1e-3).log()
+
+
+def peak(maps: Tensor) -> Tensor:
+    """[n, h, w] → [n]."""
+    return maps.flatten(1).amax(1)
+
+
+def beside(batches: Batches, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each batch, and of values [n, ...] those of its images."""
+    start = 0
+    for batch in batches:
+        yield batch, values[start : start + len(batch)]
+        start += len(batch)
 
 
 def spread(n: int, most: int) -> npt.NDArray[np.intp]:
@@ -213,29 +248,3 @@ def grid_of(size: torch.Size) -> tuple[int, int]:
     while height * width > MOST_LOCATIONS:
         height, width = math.ceil(height / 2), math.ceil(width / 2)
     return height, width
-
-
-def hottest_surprisal(maps: Tensor, reference: Reference) -> Tensor:
-    return smooth(local_surprisal(maps, reference)).flatten(1).amax(1)
-
-
-def seen(normal: Tensor, changed: Tensor) -> Tensor:
-    """The share of images with self-made defects that are above all but a few of the normal ones; 1 without any."""
-    return (changed > normal.quantile(1 - FALSE_ALARMS)).float().mean() if len(changed) else torch.ones(()).to(normal)
-
-
-def weights_of(codes: Tensor, found: list[Tensor]) -> Tensor:
-    """How much the parts count, of sum 1: the whole image, its hottest location and, if there is one, the head.
-
-    Pictures of one thing from one place are alike, and what is wrong with such a thing is at some place in it; where
-    normal pictures differ from each other, as those of dogs do, an anomaly is another kind of thing. The mean cosine of
-    two normal codes says which it is, without a label; and where there are self-made defects, each part counts by how
-    many of them it finds: the head by half, for it learnt from defects of the same making.
-    """
-    alike = codes.mean(0).square().sum().clamp(0, 1)
-    odds = torch.stack([1 - alike, alike]) ** 4
-    odds = torch.cat([odds / odds.sum(), torch.ones(len(found) - 2).to(odds)])
-    share = torch.stack(found) + 0.02
-    share[2:] /= 2
-    odds = odds * share
-    return odds / odds.sum()

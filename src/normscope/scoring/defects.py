@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from normscope.training.method import Reference
 
-HIDDEN = 128
+HIDDEN = 64
 STEPS = 600
 RATE, DECAY = 3e-3, 1e-2
 DEFECTS, NORMAL = 128, 256  # rows in a step

@@ -18,10 +18,7 @@ def two_fold(
     """Surprisal of each normal image under a reference fitted to the other fold; folds are every second image."""
     fold = torch.arange(len(normal), device=normal.device) % min(FOLDS, len(normal))
     parts = [surprisal(normal[fold == part], fit(normal[fold != part])) for part in fold.unique()]
-    result = torch.empty(len(normal), *parts[0].shape[1:], dtype=parts[0].dtype, device=normal.device)
-    for part, values in enumerate(parts):
-        result[fold == part] = values
-    return result
+    return in_order(parts, fold)
 
 
 def two_fold_pair(
@@ -34,11 +31,19 @@ def two_fold_pair(
     """`two_fold`, and beside it what changed versions of the normal images `at` these places get, in batches, under the
     reference that did not see the original."""
     fold = torch.arange(len(normal), device=normal.device) % min(FOLDS, len(normal))
-    usual, after = torch.empty(len(normal)).to(normal), torch.empty(len(at)).to(normal)
     rest = torch.cat([*changed]) if len(at) else normal[:0]
     own = fold[torch.from_numpy(at).to(fold.device)]
+    usual, after = list[Tensor](), list[Tensor]()
     for one in fold.unique():
         reference = fit(normal[fold != one])
-        usual[fold == one] = surprisal(normal[fold == one], reference)
-        after[own == one] = surprisal(rest[own == one], reference)
-    return usual, after
+        usual.append(surprisal(normal[fold == one], reference))
+        after.append(surprisal(rest[own == one], reference))
+    return in_order(usual, fold), in_order(after, own)
+
+
+def in_order(parts: Sequence[Tensor], fold: Tensor) -> Tensor:
+    """The parts are of one fold each, [m, ...]; together [n, ...], where each is in `fold` [n]."""
+    together = torch.cat([*parts])
+    result = torch.empty_like(together)
+    result[fold.argsort(stable=True)] = together
+    return result

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 TIMES = 4  # defects in an image
+FAINTEST = 0.4  # share of its filling that a defect has at least
+FADING = 0.03  # of the shorter side: over how much an edge fades, at most
 VISIBLE = 0.08  # change of a pixel, of a range of 2, below which it is none
 BLUR = 9  # pixels
 
@@ -16,15 +18,25 @@ def defective(images: Tensor) -> tuple[Tensor, Tensor]:
 
     As in methods that learn from such images (CutPaste, Li et al. 2021; DRÆM, Zavrtanik et al. 2021), a shape and a
     filling are drawn for each defect: a spot with an irregular edge or a bent scratch, filled with another part of the
-    image, one of its colours, something brighter or darker, a blur or noise.
+    image, the image moved a little, one of its colours, something brighter or darker, a blur or noise. Half of the
+    edges fade, and the filling is laid over the image with an opacity of its own: real defects are often faint.
     """
     result = images.clone()
     for image, changed in zip(images, result, strict=True):
         for _ in range(TIMES):
             shape, filling = SHAPES[number(len(SHAPES))], FILLINGS[number(len(FILLINGS))]
-            inside = shape(*image.shape[1:]).to(image.device)
-            changed.copy_(torch.where(inside, filling(image), changed))
+            opacity = uniform(FAINTEST, 1) * fading(shape(*image.shape[1:])).to(image)
+            changed += opacity * (filling(image) - changed)
     return result, (result - images).abs().amax(1) > VISIBLE
+
+
+def fading(inside: Tensor) -> Tensor:
+    """bool [h, w] → float, 1 at the most; half of the time with an edge that fades."""
+    edge = 2 * number(2 + int(FADING * min(inside.shape))) + 1
+    if number(2) or not inside.any():
+        return inside.float()
+    faded = box_blur(inside[None].float(), edge)[0]
+    return faded / faded.amax()
 
 
 def spot(height: int, width: int) -> Tensor:
@@ -57,6 +69,12 @@ def elsewhere(image: Tensor) -> Tensor:
     return image.roll((1 + number(image.shape[1]), 1 + number(image.shape[2])), (1, 2))
 
 
+def displaced(image: Tensor) -> Tensor:
+    """The image moved a little, as a part of it that is out of place."""
+    moved = (max(1, int(log_uniform(0.02, 0.1) * side)) * (1 - 2 * number(2)) for side in image.shape[1:])
+    return image.roll(tuple(moved), (1, 2))
+
+
 def colour(image: Tensor) -> Tensor:
     """One of the image's own colours."""
     return image[:, number(image.shape[1]), number(image.shape[2])][:, None, None]
@@ -68,7 +86,7 @@ def shade(image: Tensor) -> Tensor:
 
 
 def blur(image: Tensor) -> Tensor:
-    return F.avg_pool2d(F.avg_pool2d(image[None], BLUR, 1, BLUR // 2), BLUR, 1, BLUR // 2)[0]
+    return box_blur(image, BLUR)
 
 
 def noise(image: Tensor) -> Tensor:
@@ -76,7 +94,14 @@ def noise(image: Tensor) -> Tensor:
 
 
 SHAPES = (spot, scratch)
-FILLINGS = (elsewhere, colour, shade, blur, noise)
+FILLINGS = (elsewhere, displaced, colour, shade, blur, noise)
+
+
+def box_blur(image: Tensor, width: int) -> Tensor:
+    """[c, h, w]: twice the mean over so many pixels, an odd number, each way."""
+    for shape in ((1, width), (width, 1), (1, width), (width, 1)):
+        image = F.avg_pool2d(image[None], shape, 1, (shape[0] // 2, shape[1] // 2))[0]
+    return image
 
 
 def contrast(image: Tensor) -> Tensor:

@@ -1,0 +1,40 @@
+"""Several scores of one image as one: their p-values averaged, each counting by what normal images say of it."""
+
+import torch
+from torch import Tensor
+
+POWER = 0.5  # 0 would add the surprisals, 1 takes about the highest of them
+FALSE_ALARMS = 0.05  # at which self-made defects are counted as found
+LEAST = 0.02  # weight of a part: so that what it alone is sure of is heard
+
+
+def combined(nats: Tensor, weights: Tensor) -> Tensor:
+    """Surprisals [n, k] and weights [k] of sum 1 → [n], the surprisal of a weighted mean of the p-values.
+
+    Of their powers −½, which is between the geometric and the harmonic mean (Vovk & Wang 2020, Combining p-values via
+    averaging): one clear answer suffices, and the others cost it little.
+    """
+    return (POWER * nats + weights.log()).logsumexp(1) / POWER
+
+
+def share_found(normal: Tensor, changed: Tensor) -> Tensor:
+    """The share of images with self-made defects that are above all but a few of the normal ones; ½ without any."""
+    if len(changed) == 0:
+        return torch.full((), 0.5).to(normal)
+    return (changed > normal.quantile(1 - FALSE_ALARMS)).float().mean()
+
+
+def weights_of(codes: Tensor, found: Tensor) -> Tensor:
+    """How much the parts count, of sum 1: the whole image, and those that look at locations, by what they have `found`.
+
+    Pictures of one thing from one place are alike, and what is wrong with such a thing is at some place in it; where
+    normal pictures differ from each other, as those of dogs do, an anomaly is another kind of thing. The mean cosine of
+    two normal codes says which it is, without a label. The parts that look at locations share what is theirs by the
+    odds that they find a self-made defect.
+    """
+    alike = codes.mean(0).square().sum().clamp(0, 1)
+    whole = (1 - alike) ** 4 / ((1 - alike) ** 4 + alike**4)
+    share = found.clamp(0.01, 0.99)
+    odds = share / (1 - share)
+    weights = torch.cat([whole[None], (1 - whole) * odds / odds.sum()]).clamp(min=LEAST)
+    return weights / weights.sum()
