@@ -10,7 +10,11 @@ import pytest
 BASH = shutil.which("bash")
 ASK = """
 source <(normscope --show-completion)
-ask() { COMP_WORDS=(normscope "$@"); COMP_CWORD=$#; COMPREPLY=(); _normscope_completion normscope; echo "${COMPREPLY[@]}"; }
+ask() {
+    COMP_WORDS=(normscope "$@"); COMP_CWORD=$#; COMPREPLY=()
+    _normscope_completion normscope
+    echo "${COMPREPLY[@]}"
+}
 """
 
 
