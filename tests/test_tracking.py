@@ -133,7 +133,7 @@ def test_a_tracker_that_is_none(text):
 def test_without_the_package_the_install_command_is_said(make, monkeypatch):
     for name in ("mlflow", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install 'normscope\[track\]'"), make("x"):
+    with pytest.raises(ImportError, match=rf"pip install 'normscope\[{make.__name__}\]'"), make("x"):
         pass
 
 

@@ -39,7 +39,9 @@ def tensorboard(folder: str) -> Iterator[Observer]:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise ImportError("tracking with TensorBoard needs tensorboard; pip install 'normscope[track]'") from error
+        raise ImportError(
+            "tracking with TensorBoard needs tensorboard; pip install 'normscope[tensorboard]'"
+        ) from error
     with SummaryWriter(folder) as writer:
         yield TensorBoard(writer)
 
@@ -66,7 +68,7 @@ def mlflow(uri: str) -> Iterator[Observer]:
     try:
         from mlflow import MlflowClient
     except ImportError as error:
-        raise ImportError("tracking with MLflow needs mlflow; pip install 'normscope[track]'") from error
+        raise ImportError("tracking with MLflow needs mlflow; pip install 'normscope[mlflow]'") from error
     client = MlflowClient(tracking_uri=uri)
     known = client.get_experiment_by_name(EXPERIMENT)
     run = client.create_run(known.experiment_id if known else client.create_experiment(EXPERIMENT)).info.run_id
