@@ -33,6 +33,7 @@ AS_THEY_ARE = ("pretrained", "surprisal")  # what `auto` chooses from
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="digits, two methods")
 parser.add_argument("--out", type=Path, default=Path("results/export.jsonl"))
+parser.add_argument("--methods", nargs="+", help="else all")
 parser.add_argument("--data-root", type=Path, help="else NORMSCOPE_DATA")
 parser.add_argument("--threads", type=int, default=1)
 options = parser.parse_args()
@@ -93,8 +94,8 @@ def measure(method: str, normal: object, tested: object) -> list[dict]:
 
 name, normal, tested = images()
 done = {(line["dataset"], line["method"]) for line in results.read(options.out)}
-order = ["pca", "vae"] if options.quick else sorted(method_names(), key=lambda method: method not in AS_THEY_ARE)
-for method in order:
+every = ["pca", "vae"] if options.quick else sorted(method_names(), key=lambda method: method not in AS_THEY_ARE)
+for method in options.methods or every:
     if (name, method) not in done:
         for line in measure(method, normal, tested):
             results.append(

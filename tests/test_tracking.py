@@ -148,9 +148,8 @@ def test_a_real_event_file(tmp_path):
 
 
 def test_a_real_run(tmp_path):
-    client = pytest.importorskip("mlflow").MlflowClient(tracking_uri=(uri := f"sqlite:///{tmp_path}/runs.db"))
-    pytest.importorskip("sqlalchemy")
-    with mlflow(uri) as observer:
+    client = pytest.importorskip("mlflow").MlflowClient(tracking_uri=tmp_path.as_uri())
+    with mlflow(tmp_path.as_uri()) as observer:
         detector = fitted(observer)
     (run,) = client.search_runs([client.get_experiment_by_name("normscope").experiment_id])
     assert run.info.status == "FINISHED"

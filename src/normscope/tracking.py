@@ -27,9 +27,7 @@ def tracker(text: str) -> AbstractContextManager[Observer]:
     """`tensorboard:FOLDER` or `mlflow:URI` → an observer that tracks a fit there."""
     kind, _, place = text.partition(":")
     if kind not in TRACKERS or not place:
-        raise SettingError(
-            f"track is {text!r}; give tensorboard:FOLDER or mlflow:URI, such as mlflow:sqlite:///runs.db"
-        )
+        raise SettingError(f"track is {text!r}; give tensorboard:FOLDER or mlflow:URI, such as mlflow:file:runs")
     return TRACKERS[kind](place)
 
 
