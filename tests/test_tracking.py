@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from normscope import Detector
-from normscope.errors import SettingError
+from normscope.errors import NormscopeError, SettingError
 from normscope.tracking import mlflow, tensorboard, tracker
+from normscope.training.observer import Progress
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (24, 28, 28), np.uint8)
 
@@ -73,12 +74,17 @@ class Client:
         self.status = status
 
 
+class Refusal(Exception):
+    """Stands in for mlflow.exceptions.MlflowException."""
+
+
 @pytest.fixture
 def stand_ins(monkeypatch):
     modules = {
         "torch.utils.tensorboard": {"SummaryWriter": Writer},
         "mlflow": {"MlflowClient": Client},
         "mlflow.entities": {"Metric": lambda *values: values},
+        "mlflow.exceptions": {"MlflowException": Refusal},
     }
     for name, content in modules.items():
         module = ModuleType(name)
@@ -123,6 +129,18 @@ def test_a_run_that_ends_early_is_no_finished_one(stand_ins, problem, status):
     assert Client.last.status == status
 
 
+def test_what_mlflow_refuses_is_one_sentence(stand_ins, monkeypatch):
+    def refuse(self, run, metrics):
+        raise Refusal("out of room")
+
+    monkeypatch.setattr(Client, "log_batch", refuse)
+    with (
+        pytest.raises(NormscopeError, match=r"MLflow cannot keep the fit at uri \(out of room\)"),
+        mlflow("uri") as observer,
+    ):
+        observer.step(Progress("training", 1, 1, 1, 0.0, {"loss": 1.0}))
+
+
 @pytest.mark.parametrize("text", ["wandb:x", "tensorboard", "mlflow:", ""])
 def test_a_tracker_that_is_none(text):
     with pytest.raises(SettingError, match="give tensorboard:FOLDER or mlflow:URI"):
@@ -147,7 +165,8 @@ def test_a_real_event_file(tmp_path):
     assert events.Scalars("threshold")[0].value == pytest.approx(detector.calibration.threshold, rel=1e-6)
 
 
-def test_a_real_run(tmp_path):
+def test_a_real_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     client = pytest.importorskip("mlflow").MlflowClient(tracking_uri=tmp_path.as_uri())
     with mlflow(tmp_path.as_uri()) as observer:
         detector = fitted(observer)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from normscope.errors import SettingError
+from normscope.errors import NormscopeError, SettingError
 from normscope.training.observer import Observer, Progress
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ def tracker(text: str) -> AbstractContextManager[Observer]:
     """`tensorboard:FOLDER` or `mlflow:URI` → an observer that tracks a fit there."""
     kind, _, place = text.partition(":")
     if kind not in TRACKERS or not place:
-        raise SettingError(f"track is {text!r}; give tensorboard:FOLDER or mlflow:URI, such as mlflow:file:runs")
+        raise SettingError(
+            f"track is {text!r}; give tensorboard:FOLDER or mlflow:URI, such as mlflow:http://127.0.0.1:5000"
+        )
     return TRACKERS[kind](place)
 
 
@@ -65,9 +67,20 @@ def mlflow(uri: str) -> Iterator[Observer]:
     """A run of its own in the experiment `normscope`; one that raised is FAILED there, one interrupted KILLED."""
     try:
         from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
     except ImportError as error:
         raise ImportError("tracking with MLflow needs mlflow; pip install 'normscope[mlflow]'") from error
-    client = MlflowClient(tracking_uri=uri)
+    try:
+        with in_a_run(MlflowClient(tracking_uri=uri)) as observer:
+            yield observer
+    except MlflowException as error:
+        raise NormscopeError(
+            f"MLflow cannot keep the fit at {uri} ({error}); give another URI, or track none"
+        ) from error
+
+
+@contextmanager
+def in_a_run(client: "MlflowClient") -> Iterator[Observer]:
     known = client.get_experiment_by_name(EXPERIMENT)
     run = client.create_run(known.experiment_id if known else client.create_experiment(EXPERIMENT)).info.run_id
     observer, status = MLflow(client, run), "FAILED"
