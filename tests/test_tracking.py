@@ -74,7 +74,7 @@ class Client:
         self.status = status
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """Stands in for mlflow.exceptions.MlflowException."""
 
 
@@ -84,7 +84,7 @@ def stand_ins(monkeypatch):
         "torch.utils.tensorboard": {"SummaryWriter": Writer},
         "mlflow": {"MlflowClient": Client},
         "mlflow.entities": {"Metric": lambda *values: values},
-        "mlflow.exceptions": {"MlflowException": Refusal},
+        "mlflow.exceptions": {"MlflowException": RefusalError},
     }
     for name, content in modules.items():
         module = ModuleType(name)
@@ -131,7 +131,7 @@ def test_a_run_that_ends_early_is_no_finished_one(stand_ins, problem, status):
 
 def test_what_mlflow_refuses_is_one_sentence(stand_ins, monkeypatch):
     def refuse(self, run, metrics):
-        raise Refusal("out of room")
+        raise RefusalError("out of room")
 
     monkeypatch.setattr(Client, "log_batch", refuse)
     with (
