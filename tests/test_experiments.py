@@ -199,3 +199,15 @@ def test_a_cell_that_failed_stays_out(options_of):
     results.append(options.out, {**vars(good), "metrics": {"auroc": 0.5}, "error": None})
     results.append(options.out, {**vars(bad), "metrics": None, "error": "MemoryError: "})
     assert [result["normal"] for result in options.results([good])] == [good.normal]
+
+
+@pytest.mark.slow
+def test_parity_of_exported_graphs_is_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["export_parity", "--quick", "--out", str(tmp_path / "export.jsonl")])
+    for _ in range(2):
+        runpy.run_path(str(ROOT / "experiments" / "export_parity.py"), run_name="__main__")
+    lines = results.read(tmp_path / "export.jsonl")
+    keys = [(line["method"], line["format"]) for line in lines]
+    assert keys == [(method, to) for method in ("pca", "vae") for to in ("onnx", "openvino")]
+    assert all(line["parity"]["relative"] < 1e-3 and line["parity"]["images"] == 52 for line in lines)
+    assert all(line["bytes"] > 1000 for line in lines)

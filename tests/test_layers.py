@@ -17,7 +17,6 @@ FLOORS = [
     {"training"},
     {"methods", "scoring"},
     {
-        "detector",
         "fitting",
         "model",
         "options",
@@ -36,10 +35,12 @@ FLOORS = [
         "folds",
         "finishing",
         "tail",
+        "tracking",
         "artifact",
     },
     {"benchmark", "tables"},
-    {"cli", "server", "report", "export", "cluster", "sklearn", "normscope", "__main__"},
+    {"report", "notebook", "detector"},
+    {"cli", "server", "export", "cluster", "sklearn", "normscope", "__main__"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -1,17 +1,21 @@
 """Learns what normal images look like from normal images alone, then says how surprising a new one is."""
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from normscope.detector import Detector, load
 
+    __version__: str
+
 __all__ = ["Detector", "load"]
-__version__ = version("normscope")
 
 
 def __getattr__(name: str) -> object:
     """The public names, imported when first asked for: torch takes seconds, `normscope --help` must not."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("normscope")
     if name in __all__:
         from normscope import detector
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from normscope import fitting, model
+from normscope import fitting, model, notebook
 from normscope.calibration import Calibration
 from normscope.card import Card
 from normscope.errors import NotFittedError
@@ -19,6 +20,10 @@ from normscope.model import Model, Row
 from normscope.options import checked, options_of
 from normscope.outliers import Outlier
 from normscope.training.observer import Observer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 class Detector:
@@ -130,6 +135,23 @@ class Detector:
     def score_paths(self, paths: Sequence[str | Path]) -> list[Row]:
         """One row for each file, in order, as on the command line; a bad file is a row with an error."""
         return list(self.model.rows(paths))
+
+    def plot_scores(self, images: Images | None = None) -> Axes:
+        """A histogram of the calibration scores with the threshold and, if there are any, of the scores of `images`.
+
+        Needs matplotlib: pip install 'normscope[plots]', as `show` does."""
+        return notebook.plot_scores(self.model, images)
+
+    def show(self, images: Images, most: int = 16) -> Figure:
+        """The images with their heat maps over them, where the method has them on a scale, and their p-values; of more
+        than `most` images the most surprising. A notebook shows the figure as the value of a cell."""
+        return notebook.show(self.model, images, most)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the model in plain words, and its calibration scores with the threshold."""
+        if self._model is None:
+            return f"<p>normscope: <code>{escape(self.options.method)}</code>, nothing learnt yet; call fit</p>"
+        return notebook.card(self._model)
 
     def save(self, path: str | Path) -> str:
         """Writes the model file, whole or not at all; returns its SHA-256."""

@@ -99,6 +99,7 @@ def fit(
         training_of(plan, options.budget, outcome),
     )
     model = Model(method.eval(), finished.reference, finished.calibration, card, options.device)
+    observer.finished(card)
     return Fitted(model, finished.outliers, ready.left_out, time.perf_counter() - began)
 
 

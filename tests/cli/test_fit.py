@@ -382,3 +382,9 @@ def test_without_a_name_the_model_has_that_of_the_folder(run, refused, images, t
     monkeypatch.chdir(folder)
     assert run("fit", ".", "--method", "knn").out.splitlines()[-1].startswith("wrote good.safetensors")
     assert "has no name that a model could have; give one with -o" in refused("fit", "/")
+
+
+def test_a_tracker_that_is_none_is_refused_before_anything_is_read(refused, tmp_path):
+    assert "track is 'wandb:x'; give tensorboard:FOLDER or mlflow:URI" in refused(
+        "fit", tmp_path / "nowhere", "-o", tmp_path / "model.safetensors", "--track", "wandb:x"
+    )

@@ -1,6 +1,7 @@
 """An exported file in place of a model, and files that are none."""
 
 import json
+import time
 
 import numpy as np
 import onnx
@@ -143,6 +144,26 @@ def test_larger_files_than_allowed_are_not_read(file, monkeypatch):
     monkeypatch.setattr("normscope.export.exported_file.LARGEST", 100)
     with pytest.raises(ModelFileError, match="more than the 100 allowed"):
         open_model(file)
+
+
+def test_it_is_served_like_the_model(file, explaining, parts):
+    from starlette.testclient import TestClient
+
+    from normscope.cli.serve import loaded
+    from normscope.server.app import make_app
+
+    paths = sorted((parts / "bad").iterdir())
+    with TestClient(make_app(lambda: {"exported": loaded(file, "auto", 0.2)})) as client:
+        while not client.app.state.service.ready:
+            time.sleep(0.01)
+        answer = client.post(
+            "/score?heatmaps=true", files=[("files", (path.name, path.read_bytes())) for path in paths]
+        )
+    expected = load(explaining).at(0.2).rows(paths)
+    for found, row in zip(answer.json(), expected, strict=True):
+        assert found["score"] == pytest.approx(row["score"], rel=1e-3)
+        assert (found["anomalous"], found["p_value"]) == (row["anomalous"], row["p_value"])
+        assert found["heatmap"]
 
 
 def test_it_runs_on_the_cpu_alone(file):

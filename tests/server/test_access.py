@@ -18,7 +18,13 @@ def test_the_page_and_health_are_open(client, path):
 @pytest.mark.parametrize("given", [None, "Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", "Bearer ü"])
 def test_without_the_token_nothing_is_told_or_scored(client, given, good):
     headers = {"authorization": given.encode()} if given else {}
-    for method, path in [("GET", "/models"), ("GET", "/history"), ("GET", "/metrics"), ("GET", "/openapi.json")]:
+    for method, path in [
+        ("GET", "/models"),
+        ("GET", "/history"),
+        ("GET", "/metrics"),
+        ("GET", "/drift"),
+        ("GET", "/openapi.json"),
+    ]:
         answer = client.request(method, path, headers=headers)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == "Bearer"

@@ -172,6 +172,31 @@ def test_metrics_count(client, good, bad):
     assert "nowhere" not in text
 
 
+def test_drift_is_followed_and_told_by_model(started, model, good, bad):
+    client = started(models={"moving": model, "quiet": model.at(0.05)})
+    assert [(one["model"], one["images"]) for one in client.get("/drift").json()] == [("moving", 0), ("quiet", 0)]
+    client.post("/score", params={"model": "quiet"}, files=files(good[0], b"junk"))
+    for _ in range(12):  # many that are flagged: normal has moved, or most images are anomalous
+        client.post("/score", params={"model": "moving"}, files=files(*bad))
+    moving, quiet = client.get("/drift").json()
+    assert (moving["images"], quiet["images"]) == (48, 1)
+    assert moving["message"].startswith("normal has moved, or most images are anomalous")
+    assert moving["flagged"] > 0.9
+    assert quiet["message"] is None
+    text = client.get("/metrics").text
+    assert 'normscope_normal_moved{model="moving"} 1.0' in text
+    assert 'normscope_normal_moved{model="quiet"} 0.0' in text
+
+
+def test_drift_is_that_of_the_same_scores_on_the_command_line(client, model, good, bad):
+    from normscope.drift import begin, carried_on
+
+    scores = [row["score"] for row in client.post("/score", files=files(*good, *bad)).json()]
+    drift, expected = client.app.state.service.batcher.drifts["parts"], carried_on(begin(model.calibration), scores)
+    assert (drift.every.known == expected.every.known).all()
+    assert drift.unflagged.capital == pytest.approx(expected.unflagged.capital)
+
+
 @pytest.mark.parametrize("path", ["/", "/page.js", "/models", "/nowhere", "/v2/health/live", "/openapi.json"])
 def test_every_answer_has_security_headers(client, path):
     headers = client.get(path).headers
@@ -209,5 +234,5 @@ def test_a_failure_inside_is_a_500_with_an_error_and_no_detail(client, monkeypat
 
 def test_the_schema_is_served_and_no_page_that_loads_scripts_from_elsewhere(client):
     schema = client.get("/openapi.json").json()
-    assert {"/score", "/history", "/models", "/metrics", "/v2/models/{name}/infer"} <= schema["paths"].keys()
+    assert {"/score", "/history", "/models", "/drift", "/metrics", "/v2/models/{name}/infer"} <= schema["paths"].keys()
     assert client.get("/docs").status_code == client.get("/redoc").status_code == 404

@@ -9,6 +9,8 @@ from normscope.server.limits import BusyError, Limits
 class Fake:
     """A model whose score is the number in the name of a file; the number 13 cannot be scored."""
 
+    calibration = None
+
     def __init__(self) -> None:
         self.calls = []
 

@@ -72,14 +72,14 @@ def images(parts) -> list[Path]:
     return [*sorted((parts / "bad").iterdir()), *sorted((parts / "good").iterdir()), parts / "cut-off.png"]
 
 
-def upload(page, paths, within=20):
+def upload(page, paths, within=20, of=None):
+    """Chooses files, and waits until all of them (`of`, if there were others before) are scored."""
     page.get_by_text("Ready", exact=True).wait_for()
     with page.expect_file_chooser() as waiting:
         page.get_by_role("button", name="Choose images").click()
     waiting.value.set_files(paths)
-    page.get_by_text(f"{len(paths)} image{'' if len(paths) == 1 else 's'} done", exact=True).wait_for(
-        timeout=1000 * within
-    )
+    count = of or len(paths)
+    page.get_by_text(f"{count} image{'' if count == 1 else 's'} done", exact=True).wait_for(timeout=1000 * within)
 
 
 def names(page) -> list[str]:
@@ -193,6 +193,17 @@ def test_history_is_there_for_the_next_visitor(opened, images):
     recent.wait_for()
     assert "1.png" in recent.inner_text()
     recent.locator("img").evaluate_all(DECODE)
+
+
+def test_the_page_says_when_normal_has_moved(served, model, opened, images):
+    with served(make_app(lambda: {"parts": model, "strict": model.at(0.05)})) as address:
+        page = opened(address)
+        upload(page, images[:4])
+        assert page.locator("#moved").is_hidden()
+        upload(page, images[:4] * 10, of=44)
+        page.locator("#moved").filter(has_text="Normal has moved, or most images are anomalous").wait_for()
+        page.get_by_role("combobox", name="Model").select_option("strict")
+        page.locator("#moved").wait_for(state="hidden")
 
 
 def test_names_are_shown_as_they_are_and_do_nothing(opened, images):

@@ -14,7 +14,8 @@ class Slow:
     """A model that scores when it is told to."""
 
     def __init__(self, model) -> None:
-        self.model, self.go_on, self.method = model, threading.Event(), model.method
+        self.model, self.go_on = model, threading.Event()
+        self.method, self.calibration = model.method, model.calibration
 
     def scored(self, paths, **options):
         self.go_on.wait(30)

@@ -28,7 +28,6 @@ from normscope.cli.output import WRONG_USE, complain, say
 app = typer.Typer(
     name="normscope",
     help="Learns what normal images look like from normal images alone, then says how surprising a new one is.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

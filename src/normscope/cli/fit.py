@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,6 +22,7 @@ from normscope.cli.output import (
 )
 from normscope.cli.progress import bars
 from normscope.errors import CollapseError, SettingError, TrainingError
+from normscope.training.observer import Observer, Several
 
 if TYPE_CHECKING:
     from normscope.fitting import Fitted
@@ -76,6 +78,9 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on from where an interrupted fit stopped.")] = False,
     allow_collapse: Annotated[bool, typer.Option("--allow-collapse", help="Keep a model that collapsed.")] = False,
+    track: Annotated[
+        str | None, typer.Option(help="Keep losses, settings and card: tensorboard:FOLDER, or mlflow:URI.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and the time and memory it needs; write nothing.")
     ] = False,
@@ -110,7 +115,7 @@ def fit(
             show_forecast(options, folder, bad, exclude_outliers, json)
             return
         checkpoint = model.with_name(model.name + ".checkpoint")
-        fitted = learn(options, folder, bad, checkpoint, resume, allow_collapse, exclude_outliers)
+        fitted = learn(options, folder, bad, checkpoint, resume, allow_collapse, exclude_outliers, track)
         result = {"model": str(model), "sha256": fitted.model.save(model), **findings(fitted, folder)}
         remove(checkpoint)  # only now: until the model is written, it is all there is
         if json:
@@ -141,9 +146,11 @@ def learn(
     resume: bool,
     allow_collapse: bool,
     exclude_outliers: bool,
+    track: str | None,
 ) -> "Fitted":
     """Fits, with the state of training kept beside the model."""
     from normscope.fitting import fit as fit_model
+    from normscope.tracking import tracker
     from normscope.training.checkpoint import exists
 
     if resume and not exists(checkpoint):
@@ -151,7 +158,7 @@ def learn(
     if exists(checkpoint) and not resume:
         say(f"note: {checkpoint} of an interrupted fit is replaced; --resume would go on from it")
     try:
-        with bars() as observer:
+        with tracker(track) if track else nullcontext(Observer()) as tracking, bars() as shown:
             return fit_model(
                 folder,
                 options,
@@ -160,7 +167,7 @@ def learn(
                 exclude_outliers=exclude_outliers,
                 checkpoint=checkpoint,
                 resume=resume,
-                observer=observer,
+                observer=Several([shown, tracking]),
             )
     except CollapseError as error:
         raise TrainingError(f"{error} (--allow-collapse)") from None

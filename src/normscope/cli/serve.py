@@ -17,7 +17,9 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(
-    models: Annotated[list[Path], typer.Argument(help="Model files; each is served under its file's name.")],
+    models: Annotated[
+        list[Path], typer.Argument(help="Model files, of `fit` or `export`; each is served under its file's name.")
+    ],
     host: Annotated[str, typer.Option(envvar="NORMSCOPE_HOST", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(envvar="NORMSCOPE_PORT", min=0, max=65535, help="0 is any that is free.")] = 8000,
     max_body_mb: Annotated[
@@ -54,13 +56,13 @@ def serve(
         check_token(token)
         check_installed()
         import_all()
-        from normscope.artifact import read_header
+        from normscope.export.exported import checksum_of
         from normscope.server.app import make_app
         from normscope.server.limits import MB, Limits
         from normscope.server.process import listen, run
 
         for path in files.values():
-            read_header(path)  # a wrong path is said at once
+            checksum_of(path)  # a wrong path is said at once
 
         def load_all() -> "dict[str, Model]":
             return {name: loaded(path, device, false_alarm_rate) for name, path in files.items()}
@@ -98,9 +100,9 @@ def check_installed() -> None:
 
 
 def loaded(path: Path, device: str, rate: float | None) -> "Model":
-    from normscope.model import load
+    from normscope.export.exported import open_model
 
-    model = load(path, device=device)
+    model = open_model(path, device=device)
     return model if rate is None else model.at(rate)
 
 

@@ -45,7 +45,7 @@ NAP = 0.1  # seconds: so soon a signal is noticed
 
 
 def watch(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` wrote.")],
+    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` or `export` wrote.")],
     folder: Annotated[Path, typer.Argument(help="Folder to watch, and the folders below it.")],
     csv_file: Annotated[Path, typer.Option("--csv", help="File to which a row is appended for each image.")],
     alarm: Annotated[
@@ -72,14 +72,13 @@ def watch(
         check_log(csv_file)
         command = alarm_command(alarm)
         import_all()
-        from normscope.artifact import read_header
-        from normscope.model import load
+        from normscope.export.exported import checksum_of, open_model
 
-        fitted = load(model, device=device)
+        fitted = open_model(model, device=device)
         fitted = fitted if false_alarm_rate is None else fitted.at(false_alarm_rate)
         if command and fitted.calibration is None:
             raise SettingError("the model was fitted without a calibration set and flags nothing; leave --alarm out")
-        name = read_header(model)[1].checksum[:MODEL_LETTERS]
+        name = checksum_of(model)[:MODEL_LETTERS]
         with opened(csv_file, (*COLUMNS, *MEMORY)) as log, deferred() as stop:
             watching = Watching(fitted, name, log, command, json, remembered(log))
             say_promise(fitted)

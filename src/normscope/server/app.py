@@ -23,7 +23,7 @@ from normscope.server.batching import Load
 from normscope.server.edge import RETRY, Edge, error
 from normscope.server.limits import BusyError, Limits
 from normscope.server.metrics import CONTENT_TYPE
-from normscope.server.schema import FILES, Description, ErrorAnswer, Recent, ScoredRow
+from normscope.server.schema import FILES, Description, DriftState, ErrorAnswer, Recent, ScoredRow
 from normscope.server.service import Result, Service
 from normscope.server.uploads import received, spooled
 
@@ -95,10 +95,19 @@ def add_scoring(app: FastAPI, service: Service) -> None:
             {"models": described(service), "limits": vars(service.limits), "suffixes": SUFFIXES, "version": __version__}
         )
 
+    @app.get("/drift")
+    async def drift() -> list[DriftState]:
+        """Whether normal has moved since the server started, for each model with a calibration set."""
+        return [
+            DriftState(model=name, images=one.every.seen, flagged=one.flagged, message=one.message)
+            for name, one in service.batcher.drifts.items()
+        ]
+
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """For Prometheus."""
-        return Response(service.metrics.text(*figures(service)), media_type=CONTENT_TYPE)
+        moved = {name: one.message is not None for name, one in service.batcher.drifts.items()}
+        return Response(service.metrics.text(*figures(service), moved), media_type=CONTENT_TYPE)
 
 
 def described(service: Service) -> list[Result]:

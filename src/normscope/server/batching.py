@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
+from normscope.drift import Drift, begin, carried_on
 from normscope.model import Model, Scored
 from normscope.server.limits import BusyError, Limits
 
@@ -33,6 +34,7 @@ class Batcher:
         self.load = load
         self.limits = limits
         self.models: Mapping[str, Model] = {}
+        self.drifts: Mapping[str, Drift] = {}  # of models with a calibration; this thread alone replaces it
         self.failure: Exception | None = None  # why there are no models
         self.batches = 0
         self.images = 0
@@ -64,7 +66,9 @@ class Batcher:
 
     def run(self) -> None:
         try:
-            self.models = self.load()
+            models = self.load()
+            self.drifts = {name: begin(model.calibration) for name, model in models.items() if model.calibration}
+            self.models = models
         except Exception as error:
             self.failure = error
             return
@@ -102,8 +106,15 @@ class Batcher:
                 for job in wanted:
                     self.score([job])
             return
+        self.follow(wanted[0].model, [one for result in results for one in result])
         for job, result in zip(wanted, results, strict=True):
             settle(job.future, result)
+
+    def follow(self, model: str, scored: Sequence[Scored]) -> None:
+        """Carries the test of drift on, before anybody is answered."""
+        if drift := self.drifts.get(model):
+            scores = [one.row["score"] for one in scored if one.row["score"] is not None]
+            self.drifts = {**self.drifts, model: carried_on(drift, scores)}
 
 
 def alike(job: Job, other: Job) -> bool:

@@ -29,14 +29,21 @@ class Metrics:
     def image(self, model: str, outcome: str) -> None:
         self.images[("model", model), ("outcome", outcome)] += 1
 
-    def text(self, gauges: Mapping[str, tuple[str, float]], counters: Mapping[str, tuple[str, float]]) -> str:
-        """All of it, and further figures by name, each with its description."""
+    def text(
+        self,
+        gauges: Mapping[str, tuple[str, float]],
+        counters: Mapping[str, tuple[str, float]],
+        moved: Mapping[str, bool],
+    ) -> str:
+        """All of it, and further figures by name, each with its description; `moved` is said of each model."""
         found = [*lines("requests_total", "counter", "Requests answered.", self.requests)]
         found += lines("images_total", "counter", "Images scored, by verdict.", self.images)
         found += self.histogram()
         for kind, some in (("gauge", gauges), ("counter", counters)):
             for name, (description, value) in some.items():
                 found += lines(name, kind, description, {(): value})
+        by_model: dict[Labels, float] = {(("model", name),): float(value) for name, value in moved.items()}
+        found += lines("normal_moved", "gauge", "Whether scores have moved away from those of calibration.", by_model)
         return "\n".join(found) + "\n"
 
     def histogram(self) -> Iterator[str]:

@@ -53,7 +53,7 @@ async function connect() {
   find("work").hidden = false;
   setState("ready", "Ready");
   showModels();
-  await showHistory();
+  await Promise.all([showHistory(), showDrift()]);
 }
 
 function askForToken() {
@@ -100,7 +100,16 @@ function showModel() {
 find("models").addEventListener("change", () => {
   clear();
   showModel();
+  showDrift();
 });
+
+async function showDrift() {
+  const { name } = chosen();
+  const states = await ask("/drift").catch(() => []);
+  const message = states.find((state) => state.model === name)?.message;
+  find("moved").hidden = !message;
+  if (message) find("moved").textContent = `${message[0].toUpperCase()}${message.slice(1)}.`;
+}
 
 // Files: from a dialog, or dropped, with the folders in them.
 
@@ -232,7 +241,10 @@ function showProgress() {
   find("bar").value = total ? rows.length / total : 0;
   for (const id of ["bar", "stop"]) find(id).hidden = rows.length >= total;
   say(`${rows.length < total ? `${rows.length.toLocaleString("en")} of ` : ""}${several(total, "image")} done`);
-  if (rows.length >= total) showHistory();
+  if (rows.length >= total) {
+    showHistory();
+    showDrift();
+  }
 }
 
 function say(text) {

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel
 
-__all__ = ["FILES", "Description", "ErrorAnswer", "InferRequest", "Recent", "ScoredRow", "Tensor"]
+__all__ = ["FILES", "Description", "DriftState", "ErrorAnswer", "InferRequest", "Recent", "ScoredRow", "Tensor"]
 
 FILES = {
     "requestBody": {
@@ -55,6 +55,13 @@ class ModelDescription(BaseModel):
     threshold: float | None
     heatmaps: bool
     card: dict[str, object]
+
+
+class DriftState(BaseModel):
+    model: str
+    images: int  # scored since the server started
+    flagged: float  # share of the latest, about twenty of them
+    message: str | None  # a sentence once normal has moved
 
 
 class LimitValues(BaseModel):

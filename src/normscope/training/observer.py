@@ -1,6 +1,7 @@
 """Who follows a fit: progress bars, curves, trackers."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # the command line shows progress without torch
@@ -35,3 +36,35 @@ class Observer:
 
     def epoch(self, progress: Progress, method: "Method", reference: "Reference") -> None:
         """Called every `every` epochs with the method and the reference as if training ended there."""
+
+    def finished(self, card: Mapping[str, object]) -> None:
+        """Called when the model is there, with its card."""
+
+
+class Several(Observer):
+    """Tells each of its observers all that it is told."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self.observers = observers
+        self.every = math.gcd(*(one.every for one in observers))
+
+    def note(self, text: str) -> None:
+        for one in self.observers:
+            one.note(text)
+
+    def images(self, doing: str, done: int, of: int) -> None:
+        for one in self.observers:
+            one.images(doing, done, of)
+
+    def step(self, progress: Progress) -> None:
+        for one in self.observers:
+            one.step(progress)
+
+    def epoch(self, progress: Progress, method: "Method", reference: "Reference") -> None:
+        for one in self.observers:
+            if one.every and progress.epoch % one.every == 0:
+                one.epoch(progress, method, reference)
+
+    def finished(self, card: Mapping[str, object]) -> None:
+        for one in self.observers:
+            one.finished(card)
