@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normscope.networks.pretrained import LITE0, Frozen
+from normscope.networks.pretrained import LITE0, Frozen, at_least
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
 from normscope.scoring.defects import fit_head, hottest, logits, rows_at
 from normscope.scoring.local import MOST_MAPS, USUAL, columns, fit_local, local_surprisal, random_channels, smooth
@@ -23,6 +23,7 @@ from normscope.training.method import Batches, Method, Reference, part
 from normscope.views.defects import defective
 
 SMALL = 64  # pixels on the shorter side: an image of so few is of one thing, and what is wrong with it is no small spot
+SECOND, LEAST = 0.6, 32  # of `side`, and pixels: how much small images are enlarged for a second look
 MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 ROWS = 150  # of an image, at most, for the head
@@ -51,16 +52,16 @@ class Pretrained(Method):
     """Surprisal of an ImageNet encoder's features: of the whole image, of its hottest location, of self-made defects.
 
     The code is the encoder's last map, averaged over the image and scaled to length 1; its reference is a Gaussian with
-    shrunk covariance. The maps at 1/8 and 1/16, side by side, have a Gaussian for every location (PaDiM, Defard et al.
-    2021; `channels` of all channels are drawn at random, as there). A small head tells locations of normal images from
-    those of self-made defects (`views/defects.py`) by all maps and by the surprisal of the location: the objective's
-    third term with pseudo-anomalies.
+    shrunk covariance. Small images are enlarged to two sizes, and have a code and a reference for each. The maps at 1/8
+    and 1/16, side by side, have a Gaussian for every location (PaDiM, Defard et al. 2021; `channels` of all channels
+    are drawn at random, as there). A small head tells locations of normal images from those of self-made defects
+    (`views/defects.py`) by all maps and by the surprisal of the location: the objective's third term with
+    pseudo-anomalies.
 
     Each part's score becomes a surprisal in nats, −log of the share of normal images that reach it, by two-fold
-    scores; the score of an image is that of a weighted mean of these p-values (of their powers −¼: between the
-    geometric and the harmonic mean; Vovk & Wang 2020). The weights follow from how alike normal images are and how
-    many self-made defects each part finds (`weights_of`): nothing is chosen by a label. At most `references` images
-    make the reference; a budget has nothing to limit.
+    scores; the score of an image is that of a weighted mean of these p-values (`scoring/combination.py`). The weights
+    follow from how alike normal images are and how many self-made defects each part finds: nothing is chosen by a
+    label. At most `references` images make the reference; a budget has nothing to limit.
     """
 
     explains = True
@@ -74,6 +75,9 @@ class Pretrained(Method):
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         self.encoder = Frozen(settings.encoder, settings.side, shape[1:])
+        second = at_least(max(LEAST, round(SECOND * settings.side)), shape[1:])
+        small = min(shape[1:]) <= SMALL and second != self.encoder.size
+        self.sizes = [self.encoder.size, second] if small else [self.encoder.size]
         self.has_head = settings.defects == "yes" or (settings.defects == "auto" and min(shape[1:]) > SMALL)
 
     @property
@@ -89,10 +93,11 @@ class Pretrained(Method):
         return self.encoder.shapes[0 if self.has_head else 1 : -1]
 
     def encode(self, images: Tensor) -> Tensor:
-        """The code [n, d] and the maps, as they are one after the other."""
+        """The codes of all sizes and the maps of the first, as they are one after the other."""
         *maps, last = self.encoder(images)
-        kept = maps[-len(self.map_shapes) :]
-        return torch.cat([F.normalize(last.mean((2, 3)), dim=1), *(one.flatten(1) for one in kept)], 1)
+        lasts = [last, *(self.encoder(images, size)[-1] for size in self.sizes[1:])]
+        codes = [F.normalize(one.mean((2, 3)), dim=1) for one in lasts]
+        return torch.cat([*codes, *(one.flatten(1) for one in maps[-len(self.map_shapes) :])], 1)
 
     def encode_defective(self, images: Tensor) -> Tensor:
         """`encode` of the images with self-made defects; behind it the share of each location that these cover."""
@@ -100,12 +105,26 @@ class Pretrained(Method):
         covered = F.adaptive_avg_pool2d(where[:, None].float(), (self.map_shapes[0][1], self.map_shapes[0][2]))
         return torch.cat([self.encode(changed), covered.flatten(1)], 1)
 
+    @property
+    def code_length(self) -> int:
+        """Of one size."""
+        return self.encoder.shapes[-1][0]
+
     def code(self, encoded: Tensor) -> Tensor:
-        return encoded[:, : self.encoder.shapes[-1][0]].float()
+        return encoded[:, : len(self.sizes) * self.code_length].float()
+
+    def fit_codes(self, codes: Tensor) -> Reference:
+        """A Gaussian for the code of each size."""
+        fitted = map(fit_gaussian, codes.split(self.code_length, 1))
+        return {f"{place}.{name}": value for place, one in enumerate(fitted) for name, value in one.items()}
+
+    def code_surprisal(self, codes: Tensor, reference: Reference) -> Tensor:
+        every = enumerate(codes.split(self.code_length, 1))
+        return torch.stack([gaussian(one, part(reference, str(place))) for place, one in every]).sum(0)
 
     def all_maps(self, encoded: Tensor) -> list[Tensor]:
         """[n, c, h, w] of every scale."""
-        lengths = [self.encoder.shapes[-1][0], *(math.prod(shape) for shape in self.map_shapes)]
+        lengths = [len(self.sizes) * self.code_length, *(math.prod(shape) for shape in self.map_shapes)]
         pieces = encoded[:, : sum(lengths)].split(lengths, 1)[1:]
         return [one.unflatten(1, shape).float() for one, shape in zip(pieces, self.map_shapes, strict=True)]
 
@@ -125,15 +144,19 @@ class Pretrained(Method):
         changed = batches.subset(drawn_in).through(self.encode_defective)
         changed_codes = [self.code(encoded) for encoded in changed]
         changed_maps = [self.maps(encoded, channels) for encoded in changed]
-        whole = two_fold_pair(codes, changed_codes, drawn_in, fit_gaussian, gaussian)
+        whole = two_fold_pair(codes, changed_codes, drawn_in, self.fit_codes, self.code_surprisal)
         usual, after = two_fold_pair(maps, changed_maps, places, fit_local, local_surprisal)
         local = (hottest_location(usual), hottest_location(after))
         hot = {"hot": local[0].quantile(USUAL)}
-        parts = {"code": (fit_gaussian(codes), *whole), "local": ({**fit_local(maps), **hot}, *local)}
+        parts = {"code": (self.fit_codes(codes), *whole), "local": ({**fit_local(maps), **hot}, *local)}
         if self.has_head and (head := self.fit_defects(batches.subset(drawn_in), usual[places], changed, after)):
             parts["head"] = head
         found = torch.stack([share_found(*scores) for _, *scores in parts.values()])
-        reference = {"channels": channels, "found": found, "weights": weights_of(codes, found[1:])}
+        reference = {
+            "channels": channels,
+            "found": found,
+            "weights": weights_of(codes[:, : self.code_length], found[1:]),
+        }
         for name, (fitted, normal, _) in parts.items():
             scaled = {**fitted, **fit_survival(normal[:, None])}
             reference |= {f"{name}.{key}": value for key, value in scaled.items()}
@@ -201,7 +224,7 @@ class Pretrained(Method):
     def score(self, encoded: Tensor, reference: Reference) -> Tensor:
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
         scores = {
-            "code": gaussian(self.code(encoded), part(reference, "code")),
+            "code": self.code_surprisal(self.code(encoded), part(reference, "code")),
             "local": hottest_location(surprisal),
         }
         if head := part(reference, "head"):

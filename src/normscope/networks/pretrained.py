@@ -48,9 +48,11 @@ class Frozen(nn.Module):
     def train(self, mode: bool = True) -> "Frozen":
         return super().train(False)
 
-    def forward(self, images: Tensor) -> list[Tensor]:
-        few = max(1, PIXELS // math.prod(self.size))
-        parts = [self.network(enlarged(some, self.size)) for some in images.split(few)]
+    def forward(self, images: Tensor, size: tuple[int, int] | None = None) -> list[Tensor]:
+        """`size` is another height and width to look at the images in."""
+        size = size or self.size
+        few = max(1, PIXELS // math.prod(size))
+        parts = [self.network(enlarged(some, size)) for some in images.split(few)]
         return [torch.cat(maps) for maps in zip(*parts, strict=True)]
 
 
