@@ -19,13 +19,19 @@ def pictures(side, colour, n=12):
     [(28, False, "surprisal"), (32, True, "pretrained"), (200, False, "pretrained"), (200, True, "pretrained")],
 )
 def test_the_method_follows_from_what_the_images_are(side, colour, method):
-    choice = choose(peek(pictures(side, colour)), anomalies=False)
+    choice = choose(*peek(pictures(side, colour)), anomalies=False)
     assert choice.method == method
     assert "the images are" in choice.why
 
 
+def test_the_encoder_has_a_say_where_small_grey_images_are_few():
+    some = peek(pictures(28, False))[0]
+    assert choose(some, 400, anomalies=False).settings == {"pretrained": "efficientnet-lite0"}
+    assert choose(some, 6000, anomalies=False).settings == {}
+
+
 def test_labelled_anomalies_need_a_method_that_learns_from_them():
-    assert choose(peek(pictures(200, True)), anomalies=True).method == "surprisal"
+    assert choose(*peek(pictures(200, True)), anomalies=True).method == "surprisal"
 
 
 def test_a_size_that_is_not_square_needs_a_method_that_takes_it():
@@ -54,5 +60,6 @@ def test_broken_files_are_not_looked_at(tmp_path):
     (tmp_path / "a.png").write_text("no image")
     for number, image in enumerate(pictures(28, False)):
         Image.fromarray(image).save(tmp_path / f"{number}.png")
-    assert 0 < len(peek(tmp_path)) <= 13
-    assert choose(peek(tmp_path), anomalies=False).method == "surprisal"
+    some, images = peek(tmp_path)
+    assert 0 < len(some) <= images == 13
+    assert choose(some, images, anomalies=False).method == "surprisal"

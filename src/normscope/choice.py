@@ -1,5 +1,6 @@
 """`auto`: which method suits a folder, by what its images are; no label is looked at."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
@@ -7,16 +8,20 @@ from typing import NamedTuple
 from normscope.images.store import Store
 from normscope.intake import Images, peek
 from normscope.methods import AUTO, settings_of
+from normscope.networks.pretrained import LITE0
 from normscope.options import Options
+from normscope.settings import build
 
 SMALL = 64  # pixels on the shorter side
+FEW = 2000  # images
 
 
 class Choice(NamedTuple):
-    """A method, and why it was chosen, for people."""
+    """A method, why it was chosen, for people, and settings other than its defaults."""
 
     method: str
     why: str
+    settings: Mapping[str, object] = {}
 
 
 def resolved(options: Options, images: Images, anomalies: bool) -> tuple[Options, str | None]:
@@ -24,19 +29,25 @@ def resolved(options: Options, images: Images, anomalies: bool) -> tuple[Options
     if options.method != AUTO:
         return options, None
     square = options.size == "auto" or options.size[0] == options.size[1]
-    choice = choose(peek(images), anomalies) if square else Choice("pretrained", "the size asked for is not a square")
-    return replace(options, method=choice.method, settings=settings_of(choice.method)()), choice.why
+    choice = choose(*peek(images), anomalies) if square else Choice("pretrained", "the size asked for is not a square")
+    settings = build(settings_of(choice.method), choice.settings)
+    return replace(options, method=choice.method, settings=settings), choice.why
 
 
-def choose(some: Store, anomalies: bool) -> Choice:
-    """By a few of the images, and whether there are labelled anomalies to learn from.
+def choose(some: Store, images: int, anomalies: bool) -> Choice:
+    """By a few of so many images, and whether there are labelled anomalies to learn from.
 
-    An encoder that learnt from photographs in colour sees more than one that learns from a few hundred images, except
-    where these are unlike photographs: small and grey, as digits, clothes and small x-rays are.
+    An encoder that learnt from photographs in colour sees more than one that learns from a few hundred images. Small
+    grey images, as digits, clothes and small x-rays are, are unlike photographs: a network learns from them, and where
+    they are few the encoder has a say as well.
     """
     if anomalies:
         return Choice("surprisal", "it learns from labelled anomalies too")
-    if len(some) and median(map(min, some.shapes)) <= SMALL and some.grey:
-        return Choice("surprisal", "the images are small and grey, unlike what a pretrained encoder has seen")
-    kind = "small pictures in colour" if len(some) and median(map(min, some.shapes)) <= SMALL else "photographs"
+    small = len(some) > 0 and median(map(min, some.shapes)) <= SMALL
+    if small and some.grey:
+        unlike = "the images are small and grey, unlike what a pretrained encoder has seen"
+        if images > FEW:
+            return Choice("surprisal", unlike)
+        return Choice("surprisal", f"{unlike}, and few, so that such an encoder has half a say", {"pretrained": LITE0})
+    kind = "small pictures in colour" if small else "photographs"
     return Choice("pretrained", f"the images are {kind}, which an encoder that learnt from ImageNet can describe")

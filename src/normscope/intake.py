@@ -52,16 +52,17 @@ def gather(
     return pixels, [one for one in became if one.kind is not Kind.IMAGE]
 
 
-def peek(images: Images) -> Store:
-    """A few of the images that can be read, tiny; none if nothing can."""
+def peek(images: Images) -> tuple[Store, int]:
+    """A few of the images that can be read, tiny, none if nothing can; and how many there are, read or not."""
     given = as_sequence(images)
     if not is_paths(given):
         arrays = cast("Pixels | Sequence[Pixels]", given)
         check_arrays(arrays)
-        return store.from_arrays([arrays[index] for index in spread(range(len(arrays)), PEEKED)], (SMALLEST, SMALLEST))
+        some = [arrays[index] for index in spread(range(len(arrays)), PEEKED)]
+        return store.from_arrays(some, (SMALLEST, SMALLEST)), len(arrays)
     found = expand([Path(path) for path in given])
     paths = [one.path for one in found if one.kind is Kind.IMAGE]
-    return store.from_paths(spread(paths, PEEKED), (SMALLEST, SMALLEST))[0]
+    return store.from_paths(spread(paths, PEEKED), (SMALLEST, SMALLEST))[0], len(paths)
 
 
 def read(images: Images, size: Size) -> Store:

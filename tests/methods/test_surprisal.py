@@ -7,7 +7,9 @@ from PIL import Image
 
 from normscope import Detector
 from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified
-from normscope.training.method import Batch
+from normscope.networks.pretrained import lite_weights
+from normscope.scoring.surprisal import gaussians
+from normscope.training.method import Batch, part
 
 
 def gradients(n: int, seed: int = 0) -> np.ndarray:
@@ -179,3 +181,22 @@ def test_size_and_colour_reach_the_score():
     assert one.score(image) == pytest.approx(one.score(np.repeat(image[..., None], 3, -1)))
     enlarged = np.array(Image.fromarray(image[0]).resize((56, 56), Image.Resampling.NEAREST))[None]
     assert one.score(enlarged)[0] < one.score(np.rot90(image, 1, (1, 2)).copy())[0]
+
+
+def test_a_pretrained_encoder_is_half_of_the_score():
+    alone, both = fitted(), fitted(pretrained="efficientnet-lite0")
+    new = gradients(20, seed=1)
+    method, reference = both.model.method, both.model.reference
+    x = torch.from_numpy(new)[:, None].expand(-1, 3, -1, -1) / 127.5 - 1
+    with torch.inference_mode():
+        known = part(reference, "frozen")
+        seen = gaussians(method.frozen_codes(x), known, method.code_length)
+        half = ((seen - known["mean"]) / known["deviation"]).mean(1)
+    assert np.allclose(2 * both.score(new) - alone.score(new), half.numpy(), atol=1e-2), "training is the same"
+    assert seen.shape[1] == 2, "each image in two sizes"
+
+
+def test_the_pretrained_encoder_is_not_trained():
+    method = fitted(pretrained="efficientnet-lite0").model.method
+    published = lite_weights("efficientnet-lite0", "")
+    assert all(torch.equal(value, published[name]) for name, value in method.frozen.network.state_dict().items())

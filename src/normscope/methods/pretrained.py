@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -11,19 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normscope.networks.pretrained import LITE0, Frozen, at_least
+from normscope.networks.pretrained import LITE0, Frozen, two_sizes, unit_code
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
 from normscope.scoring.defects import fit_head, hottest, logits, rows_at
 from normscope.scoring.local import MOST_MAPS, USUAL, columns, fit_local, local_surprisal, random_channels, smooth
 from normscope.scoring.local import hottest as hottest_location
-from normscope.scoring.surprisal import fit_gaussian, gaussian
+from normscope.scoring.surprisal import fit_gaussians, gaussians
 from normscope.scoring.survival import fit_survival, survival
 from normscope.scoring.two_fold import two_fold_pair
 from normscope.training.method import Batches, Method, Reference, part
 from normscope.views.defects import defective
 
 SMALL = 64  # pixels on the shorter side: an image of so few is of one thing, and what is wrong with it is no small spot
-SECOND, LEAST = 0.6, 32  # of `side`, and pixels: how much small images are enlarged for a second look
 MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 ROWS = 150  # of an image, at most, for the head
@@ -75,9 +75,7 @@ class Pretrained(Method):
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         self.encoder = Frozen(settings.encoder, settings.side, shape[1:])
-        second = at_least(max(LEAST, round(SECOND * settings.side)), shape[1:])
-        small = min(shape[1:]) <= SMALL and second != self.encoder.size
-        self.sizes = [self.encoder.size, second] if small else [self.encoder.size]
+        self.sizes = two_sizes(settings.side, shape[1:]) if min(shape[1:]) <= SMALL else [self.encoder.size]
         self.has_head = settings.defects == "yes" or (settings.defects == "auto" and min(shape[1:]) > SMALL)
 
     @property
@@ -95,8 +93,7 @@ class Pretrained(Method):
     def encode(self, images: Tensor) -> Tensor:
         """The codes of all sizes and the maps of the first, as they are one after the other."""
         *maps, last = self.encoder(images)
-        lasts = [last, *(self.encoder(images, size)[-1] for size in self.sizes[1:])]
-        codes = [F.normalize(one.mean((2, 3)), dim=1) for one in lasts]
+        codes = [unit_code(last), *self.encoder.codes(images, self.sizes[1:])]
         return torch.cat([*codes, *(one.flatten(1) for one in maps[-len(self.map_shapes) :])], 1)
 
     def encode_defective(self, images: Tensor) -> Tensor:
@@ -112,15 +109,6 @@ class Pretrained(Method):
 
     def code(self, encoded: Tensor) -> Tensor:
         return encoded[:, : len(self.sizes) * self.code_length].float()
-
-    def fit_codes(self, codes: Tensor) -> Reference:
-        """A Gaussian for the code of each size."""
-        fitted = map(fit_gaussian, codes.split(self.code_length, 1))
-        return {f"{place}.{name}": value for place, one in enumerate(fitted) for name, value in one.items()}
-
-    def code_surprisal(self, codes: Tensor, reference: Reference) -> Tensor:
-        every = enumerate(codes.split(self.code_length, 1))
-        return torch.stack([gaussian(one, part(reference, str(place))) for place, one in every]).sum(0)
 
     def all_maps(self, encoded: Tensor) -> list[Tensor]:
         """[n, c, h, w] of every scale."""
@@ -144,11 +132,12 @@ class Pretrained(Method):
         changed = batches.subset(drawn_in).through(self.encode_defective)
         changed_codes = [self.code(encoded) for encoded in changed]
         changed_maps = [self.maps(encoded, channels) for encoded in changed]
-        whole = two_fold_pair(codes, changed_codes, drawn_in, self.fit_codes, self.code_surprisal)
+        fit, surprisal = partial(fit_gaussians, d=self.code_length), partial(gaussians, d=self.code_length)
+        whole = [one.sum(1) for one in two_fold_pair(codes, changed_codes, drawn_in, fit, surprisal)]
         usual, after = two_fold_pair(maps, changed_maps, places, fit_local, local_surprisal)
         local = (hottest_location(usual), hottest_location(after))
         hot = {"hot": local[0].quantile(USUAL)}
-        parts = {"code": (self.fit_codes(codes), *whole), "local": ({**fit_local(maps), **hot}, *local)}
+        parts = {"code": (fit(codes), whole[0], whole[1]), "local": ({**fit_local(maps), **hot}, *local)}
         if self.has_head and (head := self.fit_defects(batches.subset(drawn_in), usual[places], changed, after)):
             parts["head"] = head
         found = torch.stack([share_found(*scores) for _, *scores in parts.values()])
@@ -224,7 +213,7 @@ class Pretrained(Method):
     def score(self, encoded: Tensor, reference: Reference) -> Tensor:
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
         scores = {
-            "code": self.code_surprisal(self.code(encoded), part(reference, "code")),
+            "code": gaussians(self.code(encoded), part(reference, "code"), self.code_length).sum(1),
             "local": hottest_location(surprisal),
         }
         if head := part(reference, "head"):

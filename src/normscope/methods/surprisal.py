@@ -3,13 +3,16 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from normscope.networks.pretrained import Frozen, two_sizes
 from normscope.networks.resnet import ResNet, layout
 from normscope.objective import Entropy, Information, Separation
 from normscope.objective.cross_entropy import norm_margin
@@ -19,7 +22,7 @@ from normscope.objective.trade_off import Beta, Pair, TradeOff
 from normscope.scoring.local import MOST_MAPS, columns, fit_heat, heat, random_channels
 from normscope.scoring.neighbours import neighbours
 from normscope.scoring.reservoir import Reservoir
-from normscope.scoring.surprisal import fit_gaussian, fit_mixture, gaussian, mixture
+from normscope.scoring.surprisal import fit_gaussian, fit_gaussians, fit_mixture, gaussian, gaussians, mixture
 from normscope.scoring.two_fold import two_fold
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference, part
@@ -32,7 +35,9 @@ from normscope.views.shifts import rotations
 COMPONENTS = 4
 NEIGHBOURS = 5
 MOST_REFERENCES = 5000
+MOST_SEEN = 2000  # by a pretrained encoder, which takes long
 ROTATIONS = 4
+SIDE = 160  # pixels to which small images are enlarged for a pretrained encoder
 DOUBT_FLOOR = 0.2  # nats added to the std of −log p: the head is overconfident on its training images
 
 
@@ -40,7 +45,8 @@ DOUBT_FLOOR = 0.2  # nats added to the std of −log p: the head is overconfiden
 class Settings(Recipe):
     """Chosen on development classes; docs/surprisal.md has what was tried and what it gave.
 
-    What was measured about `beta` and `gamma`, at one minute: without both, the AUROC is the same.
+    What was measured about `beta` and `gamma`, at one minute: without both, the AUROC is the same. `pretrained` names
+    an encoder as that of the method `pretrained`, whose codes are then half of the score.
     """
 
     beta: Beta = 0.1
@@ -50,6 +56,7 @@ class Settings(Recipe):
     entropy: Entropy = laplace
     separation: Separation = norm_margin
     reference: Literal["gaussian", "mixture", "neighbours"] = "gaussian"
+    pretrained: str = ""
     width: int = 24
     depth: int = 1
     learning_rate: float = 3e-3
@@ -75,6 +82,9 @@ class Surprisal(Method):
     Labelled anomalies, where there are any, enter every step beside the images: as further negatives, on the short side
     of the third term, and as one more class of the head, whose −log p(no labelled anomaly) in each rotation is then a
     further part of the score. Without any the method is the same.
+
+    A few hundred images teach a network less than a pretrained encoder knows, and such an encoder misses what is
+    peculiar to them: with `pretrained` the surprisals of its codes, of the images in two sizes, are half of the score.
     """
 
     explains = True
@@ -92,7 +102,13 @@ class Surprisal(Method):
         self.encoder = ResNet(shape[0], s.width, s.depth, shape[-1])
         self.head = nn.Linear(self.encoder.dimension, ROTATIONS + 1)  # the last class: a labelled anomaly
         self.register_buffer("shown", torch.zeros(1))  # 1 once there were labelled anomalies
+        self.frozen = Frozen(s.pretrained, SIDE, shape[1:]) if s.pretrained else None
+        self.sizes = two_sizes(SIDE, shape[1:])
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=2)
+
+    def load_pretrained(self) -> None:
+        if self.frozen is not None:
+            self.frozen.restore()
 
     def phases(self) -> list[Phase]:
         s = self.settings
@@ -100,7 +116,8 @@ class Surprisal(Method):
 
     def optimizers(self, phase: str) -> Mapping[str, Optimizer]:
         s = self.settings
-        return muon_and_adamw(self.parameters(), s.convolution_rate, s.learning_rate, s.weight_decay)
+        trained = [*self.encoder.parameters(), *self.head.parameters(), *self.trade_off.parameters()]
+        return muon_and_adamw(trained, s.convolution_rate, s.learning_rate, s.weight_decay)
 
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images = torch.cat(batch)
@@ -151,8 +168,29 @@ class Surprisal(Method):
             "mean": side_by_side(usual.mean(0), doubts.mean(0)),
             "deviation": side_by_side(usual.std(0) + 1e-6, doubts.std(0) + DOUBT_FLOOR),
             "weight": side_by_side(torch.ones_like(usual[0]), self.weights(doubts)),
+            **self.fit_frozen(batches),
             **{f"local.{name}": value for name, value in fit_heat(maps.rows).items()},
         }
+
+    def fit_frozen(self, batches: Batches) -> Reference:
+        """Gaussians of the pretrained encoder's codes, and the scale of their surprisals; nothing without one."""
+        if self.frozen is None:
+            return {}
+        some = np.arange(min(len(batches), MOST_SEEN)) * len(batches) // min(len(batches), MOST_SEEN)
+        codes = torch.cat([self.frozen_codes(images) for images in batches.subset(some)])
+        fit, surprisal = partial(fit_gaussians, d=self.code_length), partial(gaussians, d=self.code_length)
+        usual = two_fold(codes, fit, surprisal)
+        scale = {"mean": usual.mean(0), "deviation": usual.std(0) + 1e-6}
+        return {f"frozen.{name}": value for name, value in {**fit(codes), **scale}.items()}
+
+    def frozen_codes(self, images: Tensor) -> Tensor:
+        assert self.frozen is not None
+        return torch.cat(self.frozen.codes(images, self.sizes), 1)
+
+    @property
+    def code_length(self) -> int:
+        assert self.frozen is not None
+        return self.frozen.shapes[-1][0]
 
     def weights(self, doubts: Tensor) -> Tensor:
         """[4, 2]: the share of the rotation that the head can tell, and whether any labelled anomalies were shown."""
@@ -180,7 +218,12 @@ class Surprisal(Method):
         ]
         parts = side_by_side(torch.stack(surprisals, 1), doubts)
         mean, deviation, weight = (reference[name].to(parts) for name in ("mean", "deviation", "weight"))
-        return ((parts - mean) / deviation) @ (weight / weight.sum())
+        learnt = ((parts - mean) / deviation) @ (weight / weight.sum())
+        if self.frozen is None:
+            return learnt
+        known = part(reference, "frozen")
+        seen = gaussians(self.frozen_codes(images), known, self.code_length)
+        return (learnt + ((seen - known["mean"].to(seen)) / known["deviation"].to(seen)).mean(1)) / 2
 
     def local(self, images: Tensor, channels: Tensor) -> Tensor:
         """These channels of all stages, side by side at the grid of the second: [n, c, h, w]."""

@@ -16,6 +16,7 @@ from normscope.errors import SettingError
 from normscope.networks.efficientnet import SCALES, EfficientNetLite, from_published
 
 LITE0 = "efficientnet-lite0"
+SECOND, LEAST = 0.6, 32  # of the side, and pixels: the second of two sizes
 ARCHITECTURE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?", re.IGNORECASE | re.ASCII)  # and perhaps a tag of its weights
 ENCODERS = f"give {LITE0} to -lite2, or a name from timm.list_models()"
 PIXELS = 2**17
@@ -54,6 +55,24 @@ class Frozen(nn.Module):
         few = max(1, PIXELS // math.prod(size))
         parts = [self.network(enlarged(some, size)) for some in images.split(few)]
         return [torch.cat(maps) for maps in zip(*parts, strict=True)]
+
+    def codes(self, images: Tensor, sizes: Sequence[tuple[int, int]]) -> list[Tensor]:
+        """The `unit_code` [n, d] of the images in each of these sizes."""
+        return [unit_code(self(images, size)[-1]) for size in sizes]
+
+
+def unit_code(last: Tensor) -> Tensor:
+    """Of the last map [n, d, h, w]: its mean over the image, of length 1."""
+    return F.normalize(last.mean((2, 3)), dim=1)
+
+
+def two_sizes(side: int, size: tuple[int, int]) -> list[tuple[int, int]]:
+    """Enlarged to `side`, and less; one of them where that makes no difference.
+
+    What an encoder sees in a small image depends on how far it is enlarged, and no one factor suits all images.
+    """
+    first, second = at_least(side, size), at_least(max(LEAST, round(SECOND * side)), size)
+    return [first] if first == second else [first, second]
 
 
 def at_least(side: int, size: tuple[int, int]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from normscope.training.method import Reference
+from normscope.training.method import Reference, part
 
 
 def fit_gaussian(codes: Tensor) -> Reference:
@@ -20,6 +20,18 @@ def fit_gaussian(codes: Tensor) -> Reference:
 def gaussian(codes: Tensor, reference: Reference) -> Tensor:
     """[n, d] → [n]: half the squared Mahalanobis distance and the log normaliser."""
     return -_log_density(codes, reference["mean"], reference["whitener"])
+
+
+def fit_gaussians(codes: Tensor, d: int) -> Reference:
+    """A Gaussian for each d entries of codes [n, k·d]."""
+    fitted = map(fit_gaussian, codes.split(d, 1))
+    return {f"{place}.{name}": value for place, one in enumerate(fitted) for name, value in one.items()}
+
+
+def gaussians(codes: Tensor, reference: Reference, d: int) -> Tensor:
+    """[n, k·d] → [n, k]."""
+    every = enumerate(codes.split(d, 1))
+    return torch.stack([gaussian(one, part(reference, str(place))) for place, one in every], 1)
 
 
 def fit_mixture(codes: Tensor, components: int) -> Reference:
