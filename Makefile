@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell sed -n 's/^torch==/torch==/p' requirements.lock)
 
-.PHONY: demo test test-slow check format results-tables clean
+.PHONY: demo test test-slow check format docs results-tables clean
 
 demo: $(VENV)/installed
 	$(BIN)/normscope demo
@@ -37,8 +37,11 @@ $(VENV)/installed-dev: $(VENV)/torch pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[dev]"
 	touch $@ $(VENV)/installed
 
+docs: $(VENV)/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 results-tables: $(VENV)/installed-dev
 	$(BIN)/python docs/tables.py
 
 clean:
-	rm -rf $(VENV) normscope-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) normscope-demo site .pytest_cache .mypy_cache .ruff_cache

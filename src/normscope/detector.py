@@ -102,6 +102,7 @@ class Detector:
 
     @property
     def calibration(self) -> Calibration:
+        """The scores of normal images that p-values, threshold and promise come from."""
         if self.model.calibration is None:
             raise NotFittedError("this detector was fitted without a calibration set; fit it with a false_alarm_rate")
         return self.model.calibration
