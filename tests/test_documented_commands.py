@@ -35,7 +35,9 @@ from normscope.training.budget import seconds
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 FENCE = re.compile(r"^( *)```(.*?)\n(.*?)^\1```$", re.M | re.S)
-VERBS = typer.main.get_command(app).commands
+COMMAND = typer.main.get_command(app)
+VERBS = COMMAND.commands
+OPTIONS = {"--help", *(name for one in COMMAND.params for name in one.opts)}
 SECONDS = 1.0  # to train
 
 
@@ -110,7 +112,9 @@ def test_commands_in_sentences_parse(page):
     for words in mentioned(page):
         if len(words) == 2 and not words[1].startswith("-"):
             assert words[1] in VERBS  # only the verb is spoken of
-        elif words[1] != "--help":
+        elif words[1].startswith("-"):
+            assert words[1] in OPTIONS
+        else:
             check_parses(words)
 
 
