@@ -5,6 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
+from normscope.images.size import SMALL
 from normscope.images.store import Store
 from normscope.intake import Images, peek
 from normscope.methods import AUTO, settings_of
@@ -12,7 +13,6 @@ from normscope.networks.pretrained import LITE0
 from normscope.options import Options
 from normscope.settings import build
 
-SMALL = 64  # pixels on the shorter side
 FEW = 2000  # images
 
 

@@ -112,7 +112,8 @@ def prepare(
         observer.note(f"{options.method} was chosen: {why}")
     check_exclusion(options, exclude_outliers)
     kind = find(options.method)
-    size = Auto(kind.largest_auto, kind.rectangles, kind.pixels_auto) if options.size == "auto" else options.size
+    auto = Auto(kind.largest_auto, kind.rectangles, kind.pixels_auto, kind.enlarge_auto)
+    size = auto if options.size == "auto" else options.size
     normal, left_out = gather(images, size, partial(observer.images, "reading"))
     check_worth_learning(normal)
     if squashed := squash_note(normal.shapes, normal.size, to_keep_the_shape(options)):

@@ -94,3 +94,10 @@ def test_images_unlike_the_others_are_said_if_they_are_many(unlike, said):
         assert "crop them, or fit a model for each shape" in note
     nearly = [(60, 60)] * 10 + [(60, 89)] * 9
     assert squash_note(nearly, (60, 60), "") is None
+
+
+def test_images_are_enlarged_within_bounds_and_small_ones_are_not():
+    auto = Auto(448, rectangles=True, enlarge=1.5)
+    assert typical_size([(200, 300)], auto) == (300, 450)
+    assert typical_size([(400, 400)], auto) == (448, 448)
+    assert typical_size([(64, 64)], auto) == (64, 64)

@@ -139,4 +139,4 @@ def test_photographs_are_kept_larger_than_other_methods_keep_them(monkeypatch):
     monkeypatch.setattr(Pretrained, "summary", lambda own, reference: None)
     images = np.random.default_rng(0).integers(0, 256, (10, 300, 280), dtype=np.uint8)
     one = Detector("pretrained", settings=QUICK, false_alarm_rate=None).fit(images)
-    assert one.model.size == (300, 280)
+    assert one.model.size == (450, 420)

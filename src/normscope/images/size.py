@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["LARGEST", "SMALLEST", "Auto", "Size", "squash_note", "typical_aspect_ratio", "typical_size"]
+__all__ = ["LARGEST", "SMALL", "SMALLEST", "Auto", "Size", "squash_note", "typical_aspect_ratio", "typical_size"]
 
 Size = tuple[int, int]
 """Height and width in pixels."""
 
 SMALLEST, LARGEST = 28, 1024  # pixels a side
+SMALL = 64  # pixels on the shorter side: an image of so few is of one thing, and what is wrong with it is no small spot
 LONGEST = 3  # times the shorter side, where the size is chosen for the caller
 NOTICEABLE = math.log(1.25)  # from the typical aspect ratio to that of the size
 UNLIKE = math.log(1.5)  # from the aspect ratio of one image to the typical one
@@ -22,11 +23,13 @@ class Auto:
     """A size that is chosen from the images: at most so many pixels on the shorter side, a square unless allowed.
 
     Many images are kept smaller than few, so that all have no more than `pixels`; but no less than half as large.
+    Images of more than 64 pixels are enlarged by the factor `enlarge`, up to the largest size.
     """
 
     largest: int = 256
     rectangles: bool = False
     pixels: float = math.inf
+    enlarge: float = 1.0
 
     def at_most(self, images: int) -> int:
         """Pixels on the shorter side of so many."""
@@ -40,7 +43,8 @@ def typical_size(shapes: Sequence[Size], auto: Auto, images: int | None = None) 
     largest = auto.at_most(len(shapes) if images is None else images)
     if not shapes:
         return largest, largest
-    shorter = min(max(int(median(map(min, shapes))), SMALLEST), largest)
+    usual = median(map(min, shapes))
+    shorter = min(max(int(usual * (auto.enlarge if usual > SMALL else 1)), SMALLEST), largest)
     ratio = typical_aspect_ratio(shapes) if auto.rectangles else 1.0
     longer = min(round(shorter * min(max(ratio, 1 / ratio), LONGEST)), LARGEST)
     return (shorter, longer) if ratio >= 1 else (longer, shorter)

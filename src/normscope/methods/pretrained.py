@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from normscope.images.size import SMALL
 from normscope.networks.pretrained import LITE0, Frozen, two_sizes, unit_code
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
 from normscope.scoring.defects import fit_head, hottest, logits, rows_at
@@ -23,13 +24,13 @@ from normscope.scoring.two_fold import two_fold_pair
 from normscope.training.method import Batches, Method, Reference, part
 from normscope.views.defects import defective
 
-SMALL = 64  # pixels on the shorter side: an image of so few is of one thing, and what is wrong with it is no small spot
 MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 ROWS = 150  # of an image, at most, for the head
 TOGETHER = 8  # images whose pixels or fine maps are worked on at once
 WARMTH = (0.2, 0.6)  # how much log odds of a defect and log surprisal count in the log of heat
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
+REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 COVERED = 0.15  # share of a location that a defect must cover to count as one
 
 
@@ -70,6 +71,7 @@ class Pretrained(Method):
     rectangles = True
     largest_auto = 448
     pixels_auto = 2**26  # of 334 images at the largest side
+    enlarge_auto = 1.5  # the head sees smaller defects
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
@@ -233,7 +235,8 @@ class Pretrained(Method):
 def log_heat(odds: Tensor, surprisal: Tensor) -> Tensor:
     """Of log odds of a defect [n, h, w], and of the surprisal of locations at a coarser grid."""
     fine = F.interpolate(smooth(surprisal)[:, None], odds.shape[1:], mode="bilinear", align_corners=False)[:, 0]
-    return WARMTH[0] * smooth(odds) + WARMTH[1] * fine.clamp(min=1e-3).log()
+    width = min(odds.shape[1:]) // REGIONS // 2 * 2 + 1
+    return WARMTH[0] * smooth(odds, width) + WARMTH[1] * fine.clamp(min=1e-3).log()
 
 
 def peak(maps: Tensor) -> Tensor:

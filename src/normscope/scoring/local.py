@@ -64,9 +64,11 @@ def local_surprisal(maps: Tensor, reference: Reference) -> Tensor:
     return (reference["whitener"].to(maps) @ x).square().mean(1).T.reshape(n, *grid)
 
 
-def smooth(maps: Tensor) -> Tensor:
-    """[n, h, w]: each location's mean with its neighbours, so that one noisy location does not decide."""
-    return F.avg_pool2d(maps[:, None], 3, stride=1, padding=1, count_include_pad=False)[:, 0]
+def smooth(maps: Tensor, width: int = 3) -> Tensor:
+    """[n, h, w]: each location's mean with its neighbours, so that one noisy location does not decide.
+
+    `width`, an odd number, is how many locations a side the mean is over."""
+    return F.avg_pool2d(maps[:, None], width, stride=1, padding=width // 2, count_include_pad=False)[:, 0]
 
 
 def hottest(maps: Tensor) -> Tensor:

@@ -88,6 +88,7 @@ class Method(nn.Module):
     rectangles: ClassVar[bool] = False  # whether images need not be square
     largest_auto: ClassVar[int] = 64  # pixels on the shorter side, where the size of the images is left to the method
     pixels_auto: ClassVar[float] = math.inf  # of all images together: many are then smaller, down to half that side
+    enlarge_auto: ClassVar[float] = 1.0  # factor by which images of more than 64 pixels are enlarged, up to that side
     collapse_shows_in: Sequence[str] = ("information", "spread")  # which of what it records must not fall to nothing
     settings: MethodSettings
 
