@@ -1,7 +1,7 @@
 """What one process and several record when they train methods: `ranks.py FOLDER COUNT,… SIZE METHOD…`.
 
-Forks them, so that modules are imported once. In float64, so that what is left between one process and several is no rounding that an optimiser may magnify: Adam and
-Muon make a step of full length out of any gradient, however small.
+Forks them, so that modules are imported once. In float64, so that what is left between one process and several is no
+rounding that an optimiser may magnify: Adam and Muon make a step of full length out of any gradient, however small.
 """
 
 import json

@@ -31,11 +31,23 @@ def data_parallel(network: Callable[[Tensor], Output], x: Tensor) -> Output:
     if rows < world():
         raise SettingError(f"a batch of {rows} cannot be shared by {world()} processes; start fewer")
     with WholeBatch(rows):
-        made = network(Scatter.apply(x))
+        made = network(scattered(x))
     if isinstance(made, Tensor):
-        return cast(Output, Gather.apply(made, rows))
-    parts = [Gather.apply(part, rows) for part in made]
+        return cast(Output, gathered(made, rows))
+    parts = [gathered(part, rows) for part in made]
     return cast(Output, type(made)(*parts) if hasattr(made, "_fields") else tuple(parts))
+
+
+def scattered(x: Tensor) -> Tensor:
+    return cast(Tensor, Scatter.apply(x))  # type: ignore[no-untyped-call]
+
+
+def gathered(part: Tensor, rows: int) -> Tensor:
+    return cast(Tensor, Gather.apply(part, rows))  # type: ignore[no-untyped-call]
+
+
+def summed(part: Tensor) -> Tensor:
+    return cast(Tensor, Total.apply(part))  # type: ignore[no-untyped-call]
 
 
 class Scatter(Function):
@@ -51,7 +63,7 @@ class Scatter(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return Gather.apply(gradient / world(), ctx.rows)
+        return gathered(gradient / world(), ctx.rows)
 
 
 class Gather(Function):
@@ -63,7 +75,7 @@ class Gather(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return Scatter.apply(gradient) * world(), None
+        return scattered(gradient) * world(), None
 
 
 class Total(Function):
@@ -75,7 +87,7 @@ class Total(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return Total.apply(gradient)
+        return summed(gradient)
 
 
 class WholeBatch(TorchFunctionMode):
@@ -121,7 +133,7 @@ def batch_norm(
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     own_var, own_mean = torch.var_mean(wide, over, correction=0)
     own_var, own_mean, count = own_var.double(), own_mean.double(), x.numel() / x.shape[1]
-    sums = Total.apply(torch.stack([own_mean, own_var + own_mean**2, torch.ones_like(own_mean)]) * count)
+    sums = summed(torch.stack([own_mean, own_var + own_mean**2, torch.ones_like(own_mean)]) * count)
     mean, square, n = sums[0] / sums[2], sums[1] / sums[2], float(sums[2, 0].detach())
     variance = (square - mean**2).clamp(min=0)
     if running_mean is not None and running_var is not None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -124,4 +124,4 @@ def total(part: Tensor) -> Tensor:
     result = part.detach().clone(memory_format=torch.contiguous_format)
     with loss_of_a_rank():
         dist.all_reduce(result)
-    return cast(Tensor, result)
+    return result
