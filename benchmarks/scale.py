@@ -1,7 +1,7 @@
 """What several processes and a Ray cluster gain, measured in turns in one run; appends lines to results/scale.jsonl.
 
 `python benchmarks/scale.py training` compares steps of one process with those of two, each with one thread;
-`python benchmarks/scale.py ray` scores the same files, and runs the same cells, here and on a Ray cluster of this machine.
+`python benchmarks/scale.py ray` scores the same files, and runs the same cells, here and on a Ray cluster of one node.
 Besides the clock there is processor time, that of the busiest process: on a machine that others use too, it alone says
 how much work a step is; it leaves out what a process waits for.
 """

@@ -99,9 +99,11 @@ def records(name: str, side: int) -> dict[str, object]:
 
 def train_all(out: Path, side: int, names: Sequence[str]) -> None:
     with process_group():
-        found = {name: records(name, side) for name in names}
-        if rank() == 0:
-            out.write_text(json.dumps(found))
+        found = {}
+        for name in names:
+            found[name] = records(name, side)
+            if rank() == 0:
+                out.write_text(json.dumps(found))
 
 
 def together(count: int, out: Path, side: int, names: Sequence[str]) -> list[int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from normscope.cluster.connection import connected, slots
 from normscope.errors import ClusterError
 from normscope.files import write_atomically, write_text
+from normscope.images.notation import printable
 from normscope.images.outcome import FileOutcome
 
 if TYPE_CHECKING:
@@ -53,11 +54,9 @@ def score_files(job: Job, files: Sequence[FileOutcome], in_a_part: int = FILES_I
         waiting, most = dict[int, object](), 4 * slots(1)
         todo = iter(missing)
         for start in starts:
-            for other in todo:
+            while len(waiting) < most and (other := next(todo, None)) is not None:
                 some = [(one.path.absolute(), one.path, one.reason) for one in files[other : other + in_a_part]]
                 waiting[other] = task.remote(job, other // in_a_part, some)
-                if len(waiting) >= most:
-                    break
             if start in waiting:
                 yield ray.get(waiting.pop(start))
             else:
@@ -91,13 +90,14 @@ def score_part(job: Job, number: int, files: Sequence[tuple[Path, Path, str]]) -
     torch.set_num_threads(1)
     model = opened(job.model, job.rate)
     found = model.rows([path for path, _, reason in files if not reason])
-    rows = [
-        model.row(named, reason) if reason else {**next(found), "path": model.row(named, None)["path"]}
-        for _, named, reason in files
-    ]
+    rows = [model.row(named, reason) if reason else renamed(next(found), named) for _, named, reason in files]
     path = part_file(job.folder, number)
     write_atomically(path, parquet(rows))
     return tally_of(rows)
+
+
+def renamed(row: "Row", path: Path) -> "Row":
+    return {**row, "path": printable(path)}
 
 
 @cache

@@ -31,9 +31,8 @@ def deployment(models: Sequence[Path], *, replicas: int = 1, gpus: float = 0.0) 
 
         return make_app(load_all)
 
-    @serve.deployment(name="normscope", num_replicas=replicas, ray_actor_options={"num_gpus": gpus})
-    @serve.ingress(application)
-    class Normscope:
-        """One replica."""
+    class Replica:
+        """All that it does is in the application."""
 
-    return Normscope.bind()
+    deploy = serve.deployment(name="normscope", num_replicas=replicas, ray_actor_options={"num_gpus": gpus})
+    return deploy(serve.ingress(application)(Replica)).bind()
