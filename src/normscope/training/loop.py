@@ -172,7 +172,8 @@ class Run:
         record = {name: float(value.detach()) for name, value in told.items()}
         self.health.watch(record, place.step, chosen.tolist())
         place.step += 1
-        place.durations.append(from_rank_0(time.perf_counter() - began))
+        seconds = time.perf_counter() - began
+        place.durations.append(seconds if self.allowed is None else from_rank_0(seconds))
         place.seconds += place.durations[-1]
         if self.allowed is None:
             place.durations.clear()
