@@ -11,6 +11,7 @@ from pathlib import Path
 import export_table
 import paper_tables as paper
 import product_tables as product
+import scale_tables as scale
 import theory_tables as theory
 from lines import ROOT
 
@@ -43,6 +44,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "terms": theory.terms,
     "shifts": theory.shifts,
     "export": export_table.parity,
+    "scale training": scale.training,
+    "scale ray": scale.on_ray,
+    "scale cost": scale.cost,
 }
 
 

@@ -37,6 +37,14 @@ class CollapseError(TrainingError):
     """Training ended in a collapse: all images have the same code, or codes that say nothing of them."""
 
 
+class RankLostError(NormscopeError):
+    """One of several processes that train together has ended, and so must the others."""
+
+
+class ClusterError(NormscopeError):
+    """A Ray cluster that failed, or a folder that has parts of another run."""
+
+
 class ExportError(NormscopeError):
     """A model that cannot be exported, or whose export disagrees with it."""
 

@@ -28,6 +28,7 @@ from normscope.settings import JSON, to_json
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
 from normscope.training.batches import to_float
+from normscope.training.distributed import from_rank_0, rank, world
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method
 from normscope.training.observer import Observer
@@ -81,7 +82,7 @@ def fit(
     options, normal, method, training = ready.options, ready.normal, ready.method, ready.training
     train_images = normal.subset(training)
     encoded = inference.encoded(method, normal, options.device, observer)
-    budget = training_seconds(options, method, encoded, len(training), exclude_outliers, began)
+    budget = from_rank_0(training_seconds(options, method, encoded, len(training), exclude_outliers, began))
     plan = make_plan(options, budget, train_images, ready.anomalies, checkpoint, resume)
     if advice := method.advice():
         observer.note(advice)
@@ -112,6 +113,8 @@ def prepare(
         observer.note(f"{options.method} was chosen: {why}")
     check_exclusion(options, exclude_outliers)
     kind = find(options.method)
+    if world() > 1 and kind.phases is Method.phases:
+        raise SettingError(f"the method {options.method} trains nothing that processes could share; leave out torchrun")
     auto = Auto(kind.largest_auto, kind.rectangles, kind.pixels_auto, kind.enlarge_auto)
     size = auto if options.size == "auto" else options.size
     normal, left_out = gather(images, size, partial(observer.images, "reading"))
@@ -167,7 +170,7 @@ def train(
         if outcome.health != "ok" and not allow_collapse:
             raise CollapseError(f"{outcome.health}; or allow a collapse, to keep the model as it is")
     except TrainingError:
-        if plan.checkpoint:
+        if plan.checkpoint and rank() == 0:
             checkpoints.remove(plan.checkpoint)
         raise
     return outcome

@@ -5,17 +5,24 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from normscope.benchmark import measurement, results
 from normscope.benchmark.cell import Cell
 from normscope.benchmark.claims import Claim, claim
 from normscope.benchmark.results import Result
-from normscope.benchmark.worker import Worker
 from normscope.errors import DatasetError
 from normscope.training.interrupt import Stop
 
 POLL_SECONDS = 0.2
+
+
+class Runner(Protocol):
+    """Runs a cell at a time: a process of this machine (`worker.Worker`), or a task somewhere in a cluster."""
+
+    def run(self, cell: Cell) -> Result: ...
+    def checksum(self, dataset: str) -> str: ...
+    def end(self) -> None: ...
 
 
 class Todo(NamedTuple):
@@ -36,12 +43,12 @@ def missing(cells: Sequence[Cell], out: Path, data: str | None = None) -> Todo:
     return Todo([cell for cell in cells if cell.key() not in finished], out, len(measurements))
 
 
-def run_all(todo: Todo, workers: Sequence[Worker], stop: Stop | None = None) -> Generator[Result, None, None]:
+def run_all(todo: Todo, workers: Sequence[Runner], stop: Stop | None = None) -> Generator[Result, None, None]:
     """Yields each result once it is in the file. Cells that another process has claimed are left to it.
 
     Once `stop` is requested, the cells at work are given up.
     """
-    claimed, idle, busy = claims(todo), deque(workers), dict[Future[Result], tuple[Worker, Claim]]()
+    claimed, idle, busy = claims(todo), deque(workers), dict[Future[Result], tuple[Runner, Claim]]()
     with ThreadPoolExecutor(len(workers)) as pool:  # its threads only wait for the workers' answers
         try:
             while True:

@@ -24,18 +24,18 @@ from normscope.options import checked
 from normscope.settings import JSON
 
 
-def run(cell: Cell, root: Path | None) -> Result:
+def run(cell: Cell, root: Path | None, device: str = "cpu") -> Result:
     """The result of a cell; a failure is one too, with its error."""
-    result = unmeasured(cell, torch.get_num_threads())
+    result = unmeasured(cell, torch.get_num_threads()) | {"device": device}
     try:
-        measured = measure(cell, dataset(cell.dataset, root))
+        measured = measure(cell, dataset(cell.dataset, root), device)
         json.dumps(measured, allow_nan=False)  # a value that is not finite is a failure
         return result | measured
     except Exception as error:  # whatever it is, the other cells of the grid shall run
         return result | {"error": f"{type(error).__name__}: {error}"}
 
 
-def measure(cell: Cell, data: Benchmark) -> dict[str, JSON]:
+def measure(cell: Cell, data: Benchmark, device: str = "cpu") -> dict[str, JSON]:
     """Labels are looked at after all scores are computed; `protocol` shows how often they were looked at before."""
     task = data.task(cell.normal)
     test_images, chosen = part(task.test_images, cell.test_images)
@@ -46,7 +46,7 @@ def measure(cell: Cell, data: Benchmark) -> dict[str, JSON]:
         budget=cell.budget,
         epochs=cell.epochs,
         false_alarm_rate=None,  # nothing is held out: the protocol trains on the whole class
-        device="cpu",
+        device=device,
     )
     curve = Curve(cell.every or 0, test_images, chosen)
     began = time.perf_counter()

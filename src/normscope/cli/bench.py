@@ -1,9 +1,9 @@
 """`normscope bench`: one class normal, all others anomalies, for every method, class and seed asked for."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,8 +22,11 @@ from normscope.errors import SettingError
 from normscope.training.interrupt import deferred
 
 if TYPE_CHECKING:
+    from normscope.benchmark.grid import Runner
     from normscope.benchmark.results import Result
     from normscope.settings import JSON
+
+Place = Literal["local", "ray"]
 
 
 def bench(
@@ -44,6 +47,7 @@ def bench(
     data_root: Annotated[Path | None, typer.Option(envvar="NORMSCOPE_DATA", help="Where the data sets lie.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; the processor's threads are shared among them.", min=1)] = 1,
     threads: Annotated[int | None, typer.Option(help="Threads of each process.", min=1)] = None,
+    on: Annotated[Place, typer.Option(help="Where cells run: local, or ray, as tasks of a Ray cluster.")] = "local",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -56,7 +60,6 @@ def bench(
         import_all()
         from normscope.benchmark.cell import Cell
         from normscope.benchmark.grid import missing, run_all, threads_for
-        from normscope.benchmark.worker import workers
         from normscope.datasets import classes as classes_of
         from normscope.methods import settings_of
         from normscope.settings import parse, to_json
@@ -70,7 +73,7 @@ def bench(
             for seed in range(seeds)
             for normal in normals
         ]
-        with workers(jobs, data_root, threads or threads_for(jobs)) as crew:
+        with crew_on(on, jobs, data_root, threads or threads_for(jobs)) as crew:
             todo = missing(cells, out, crew[0].checksum(dataset))
             say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo.cells)} already in {out}")
             with deferred() as stop, closing(run_all(todo, crew, stop)) as results:
@@ -80,6 +83,17 @@ def bench(
         if failed := sum(error is not None for error in errors):
             say(f"{plural(failed, 'cell')} failed; the same command tries again (with fewer --jobs if memory ran out)")
             raise typer.Exit(SOME_UNREADABLE)
+
+
+def crew_on(on: Place, jobs: int, root: Path | None, threads: int) -> "AbstractContextManager[Sequence[Runner]]":
+    """The processes of this machine, or as many tasks as a cluster can run at a time."""
+    if on == "ray":
+        from normscope.cluster.ray_grid import workers as tasks
+
+        return tasks(root, threads)
+    from normscope.benchmark.worker import workers
+
+    return workers(jobs, root, threads)
 
 
 def show(result: "Result", json: bool) -> "JSON":

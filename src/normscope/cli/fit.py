@@ -18,6 +18,7 @@ from normscope.cli.output import (
     one_line_errors,
     plural,
     print_json,
+    rank_0_alone_speaks,
     say,
 )
 from normscope.cli.progress import bars
@@ -89,7 +90,7 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Learn what normal images look like from a folder of them."""
-    with one_line_errors(debug):
+    with rank_0_alone_speaks(debug), one_line_errors(debug):
         model = model or default_model(folder, force or dry_run)
         check_writable(model)
         import_all()
@@ -97,7 +98,7 @@ def fit(
         from normscope.methods import settings_of
         from normscope.options import checked
         from normscope.settings import parse, to_json
-        from normscope.training.checkpoint import remove
+        from normscope.training.distributed import process_group, rank
 
         name, assignments = chosen_method(method, encoder, set_)
         options = checked(
@@ -115,9 +116,20 @@ def fit(
             show_forecast(options, folder, bad, exclude_outliers, json)
             return
         checkpoint = model.with_name(model.name + ".checkpoint")
-        fitted = learn(options, folder, bad, checkpoint, resume, allow_collapse, exclude_outliers, track)
-        result = {"model": str(model), "sha256": fitted.model.save(model), **findings(fitted, folder)}
-        remove(checkpoint)  # only now: until the model is written, it is all there is
+        with process_group():
+            fitted = learn(
+                options,
+                folder,
+                bad,
+                checkpoint,
+                resume,
+                allow_collapse,
+                exclude_outliers,
+                track if rank() == 0 else None,
+            )
+            if rank() > 0:
+                return
+            result = {"model": str(model), "sha256": save(fitted, model, checkpoint), **findings(fitted, folder)}
         if json:
             print_json(result)
         else:
@@ -175,6 +187,15 @@ def learn(
         if exists(checkpoint):
             say("the state of training is saved; the same command with --resume goes on from it")
         raise
+
+
+def save(fitted: "Fitted", model: Path, checkpoint: Path) -> str:
+    """The checksum. The checkpoint is removed afterwards: until the model is written, it is all there is."""
+    from normscope.training.checkpoint import remove
+
+    checksum = fitted.model.save(model)
+    remove(checkpoint)
+    return checksum
 
 
 def default_model(folder: Path, force: bool) -> Path:

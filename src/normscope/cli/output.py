@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +44,18 @@ def one_line_errors(debug: bool) -> Iterator[None]:
             traceback.print_exc()
         complain(explanation(error))
         raise typer.Exit(WRONG_USE) from None
+
+
+@contextmanager
+def rank_0_alone_speaks(debug: bool) -> Iterator[None]:
+    """Of several processes that torchrun started the others are silent; with `debug`, on standard output alone."""
+    if os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("RANK", "0") == "0":
+        yield
+        return
+    with Path(os.devnull).open("w") as nowhere:
+        errors = nullcontext() if debug else redirect_stderr(nowhere)
+        with redirect_stdout(nowhere), errors:
+            yield
 
 
 def import_all() -> None:

@@ -2,11 +2,12 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -47,6 +48,12 @@ def score(
     heatmaps: Annotated[Path | None, typer.Option(help="Write a heat map of each image into this folder.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    on: Annotated[
+        Literal["local", "ray"], typer.Option(help="Where to score: local, or ray, as tasks of a Ray cluster.")
+    ] = "local",
+    parquet: Annotated[
+        Path | None, typer.Option(help="With --on ray: folder of Parquet files for the rows; those it has are kept.")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -60,6 +67,9 @@ def score(
             if file:
                 check_writable(file)
         import_all()
+        if on == "ray" or parquet:
+            score_on_cluster(on, model, paths, false_alarm_rate, parquet, (csv_file, heatmaps, report), json)
+            return
         from normscope.export.exported import open_model
 
         rows: list[Row] = []
@@ -79,10 +89,38 @@ def score(
         say_promise(fitted)
         say_drift(fitted, rows)
         unreadable = sum(row["error"] is not None for row in rows)
-        flagged = sum(bool(row["anomalous"]) for row in rows)
-        say(f"{plural(len(rows), 'image')}, {flagged} anomalous, {unreadable} could not be read")
-        if unreadable:
-            raise typer.Exit(SOME_UNREADABLE)
+        conclude(len(rows), sum(bool(row["anomalous"]) for row in rows), unreadable)
+
+
+def conclude(images: int, anomalous: int, unreadable: int) -> None:
+    say(f"{plural(images, 'image')}, {anomalous} anomalous, {unreadable} could not be read")
+    if unreadable:
+        raise typer.Exit(SOME_UNREADABLE)
+
+
+def score_on_cluster(
+    on: str,
+    model: Path,
+    paths: Sequence[Path],
+    rate: float | None,
+    parquet: Path | None,
+    others: Sequence[Path | None],
+    json: bool,
+) -> None:
+    """Rows go to Parquet files alone: there may be more of them than one machine can hold."""
+    from normscope.cluster.ray_score import Job, score_files
+
+    if on != "ray" or parquet is None or any(others):
+        raise NormscopeError("--on ray goes with --parquet FOLDER, and without --csv, --heatmaps and --report")
+    files, total = look_through(paths), Counter[str]()
+    with bars() as observer:
+        for tally in score_files(Job(model, rate, parquet), files):
+            total.update(tally._asdict())
+            observer.images("scoring", total["images"], len(files))
+    if json:
+        print_json({"parquet": str(parquet), **total})
+    say(f"wrote {plural(total['images'], 'row')} to {printable(parquet)}")
+    conclude(total["images"], total["anomalous"], total["unreadable"])
 
 
 def follow_with_heat_maps(folder: Path, model: "Model", paths: Sequence[Path], ending: ExitStack) -> "Follower":

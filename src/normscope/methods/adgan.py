@@ -9,6 +9,7 @@ from torch.func import functional_call, vmap
 from torch.optim import Adam, Optimizer
 
 from normscope.networks.dcgan import Encoder, Generator
+from normscope.training.data_parallel import data_parallel
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.randomness import seeded
 from normscope.training.steps import update
@@ -78,21 +79,21 @@ class ADGAN(Method):
         for _ in range(self.settings.critic_steps):
             with torch.no_grad():
                 made = self.generate(len(images), images.device)
-            gap = self.critic(images).mean() - self.critic(made).mean()
+            gap = data_parallel(self.critic, images).mean() - data_parallel(self.critic, made).mean()
             penalty = self.steepness(images, made)
             update(optimizers["critic"], self.settings.penalty * penalty - gap)
-        loss = -self.critic(self.generate(len(images), images.device)).mean()
+        loss = -data_parallel(self.critic, self.generate(len(images), images.device)).mean()
         update(optimizers["generator"], loss)
         return {"loss": loss, "gap": gap, "penalty": penalty}
 
     def generate(self, n: int, device: torch.device) -> Tensor:
-        return self.generator(torch.randn(n, self.settings.latent, device=device))
+        return data_parallel(self.generator, torch.randn(n, self.settings.latent, device=device))
 
     def steepness(self, images: Tensor, made: Tensor) -> Tensor:
         """(‖∇C‖ − 1)², mean over points drawn between images and what was made."""
         share = torch.rand(len(images), 1, 1, 1, device=images.device)
         between = (share * images + (1 - share) * made).requires_grad_()
-        (slope,) = torch.autograd.grad(self.critic(between).sum(), between, create_graph=True)
+        (slope,) = torch.autograd.grad(data_parallel(self.critic, between).sum(), between, create_graph=True)
         return (slope.flatten(1).norm(dim=1) - 1).square().mean()
 
     def score(self, images: Tensor, reference: Reference) -> Tensor:

@@ -11,6 +11,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
+from normscope.training.data_parallel import data_parallel
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.randomness import seeded
 from normscope.training.steps import update
@@ -95,17 +96,18 @@ class AnoGAN(Method):
         if "encoder" in optimizers:
             return self.encoder_step(images, optimizers["encoder"])
         generator, discriminator = self.gan["generator"], self.gan["discriminator"]
-        made = generator(torch.randn(len(images), self.settings.latent, device=images.device))
-        mistakes = mistaken(discriminator(images), 1.0) + mistaken(discriminator(made.detach()), 0.0)
+        made = data_parallel(generator, torch.randn(len(images), self.settings.latent, device=images.device))
+        real, fake = data_parallel(discriminator, images), data_parallel(discriminator, made.detach())
+        mistakes = mistaken(real, 1.0) + mistaken(fake, 0.0)
         update(optimizers["discriminator"], mistakes)
-        loss = mistaken(discriminator(made), 1.0)
+        loss = mistaken(data_parallel(discriminator, made), 1.0)
         update(optimizers["generator"], loss)
         self.average.update_parameters(self.gan)
         return {"loss": loss, "discriminator": mistakes}
 
     def encoder_step(self, images: Tensor, optimizer: Optimizer) -> Record:
         self.average.eval()
-        loss = self.encoder_distance(images).mean()
+        loss = data_parallel(self.encoder_distance, images).mean()
         update(optimizer, loss)
         return {"loss": loss}
 

@@ -9,6 +9,7 @@ from torch.optim import SGD, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.unet import UNet
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import update
@@ -62,7 +63,7 @@ class ARNet(Method):
         images = torch.where(mirrored, images.flip(3), images)
         turns = torch.randint(4, (len(images),)).to(images.device)
         erased = torch.stack(erasures(images), 1)[torch.arange(len(images), device=images.device), turns]
-        restored = self.network(erased.contiguous(memory_format=torch.channels_last))
+        restored = data_parallel(self.network, erased.contiguous(memory_format=torch.channels_last))
         with full_precision(images.device):
             loss = (restored.float() - images).square().mean()
         update(optimizers["network"], loss)

@@ -11,6 +11,7 @@ from normscope.errors import SettingError
 from normscope.networks.convolutional import decoder, encoder
 from normscope.objective import Entropy
 from normscope.objective.entropy import laplace
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
@@ -63,8 +64,8 @@ class Autoencoder(Method):
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images = batch.normal
         s = self.settings
-        z = self.code(images)
-        restored = self.decoder(z + s.noise * torch.randn_like(z) if s.noise else z)
+        z = data_parallel(self.code, images)
+        restored = data_parallel(self.decoder, z + s.noise * torch.randn_like(z) if s.noise else z)
         with full_precision(images.device):
             error, entropy = (restored.float() - images).square().mean(), s.entropy(z.float())
             loss = error + s.beta * entropy if s.beta else error

@@ -12,6 +12,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.convolutional import decoder, encoder
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import update
@@ -83,7 +84,7 @@ class DAGMM(Method):
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images = batch.normal
         s = self.settings
-        z, restored = self.represent(images)
+        z, restored = data_parallel(self.represent, images)
         with full_precision(images.device):
             fitted = mixture(*moments(z, self.estimator(z)))
             jitter = JITTER * torch.randn_like(fitted.means)

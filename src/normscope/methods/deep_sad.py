@@ -11,6 +11,7 @@ from torch.optim import Adam, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.lenet import Decoder, Encoder, Network, layers
 from normscope.scoring.centre import centre_of, squared_distance
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import spread, update
@@ -91,7 +92,7 @@ class DeepSAD(Method):
             return self.pretrain(x, optimizers["autoencoder"])
         if not self.centre.any():
             self.set_centre(images)
-        z = self.code(x)
+        z = data_parallel(self.code, x)
         with full_precision(z.device):
             distance = squared_distance(z.float(), self.centre)
             pushed = self.settings.eta / (distance[len(images) :] + LEAST_DISTANCE)
@@ -102,8 +103,8 @@ class DeepSAD(Method):
     def pretrain(self, images: Tensor, optimizer: Optimizer) -> Record:
         assert self.decoder is not None
         x = self.scaled(images, self.extremes)
-        z = self.encoder(x)
-        error = (self.decoder(z).float() - x).square().mean()
+        z = data_parallel(self.encoder, x)
+        error = (data_parallel(self.decoder, z).float() - x).square().mean()
         update(optimizer, error)
         return {"reconstruction": error, "spread": spread(z)}
 

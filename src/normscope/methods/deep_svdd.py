@@ -11,6 +11,7 @@ from torch.optim import Adam, Optimizer
 from normscope.errors import SettingError
 from normscope.networks.lenet import Decoder, Encoder, Network, layers
 from normscope.scoring.centre import centre_of, squared_distance
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import spread, update
@@ -86,7 +87,7 @@ class DeepSVDD(Method):
             return self.pretrain(images, optimizers["autoencoder"])
         if not self.centre.any():
             self.set_centre(images)
-        z = self.code(images)
+        z = data_parallel(self.code, images)
         with full_precision(z.device):
             distance = squared_distance(z.float(), self.centre)
             loss = self.loss(distance)
@@ -98,8 +99,8 @@ class DeepSVDD(Method):
     def pretrain(self, images: Tensor, optimizer: Optimizer) -> Record:
         assert self.decoder is not None
         x = stretched(images, self.extremes)
-        z = self.encoder(x)
-        error = (self.decoder(z).float() - x).square().sum((1, 2, 3)).mean()
+        z = data_parallel(self.encoder, x)
+        error = (data_parallel(self.decoder, z).float() - x).square().sum((1, 2, 3)).mean()
         update(optimizer, error)
         return {"reconstruction": error, "spread": spread(z)}
 

@@ -11,6 +11,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.convolutional import encoder
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
@@ -69,7 +70,7 @@ class DSEBM(Method):
         """b + ∇Σh. In training mode batch norm lets images of a batch have a say in each other's gradient, as coded."""
         with torch.inference_mode(False), torch.enable_grad():
             x = images.detach().clone().requires_grad_()
-            (gradient,) = torch.autograd.grad(self.code(x).float().sum(), x, create_graph=training)
+            (gradient,) = torch.autograd.grad(data_parallel(self.code, x).float().sum(), x, create_graph=training)
             return self.bias + gradient if training else (self.bias + gradient).detach()
 
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:

@@ -9,6 +9,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
+from normscope.training.data_parallel import data_parallel
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
@@ -69,13 +70,12 @@ class GANomaly(Method):
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images = batch.normal
         s, f = self.settings, self.discriminator.features
-        z, made, again = self.around(images)
+        z, made, again = data_parallel(self.around, images)
         reconstruction, encoding = F.l1_loss(made, images), F.mse_loss(again, z)
-        loss = (
-            s.adversarial * F.mse_loss(f(made), f(images)) + s.reconstruction * reconstruction + s.encoding * encoding
-        )
+        adversarial = F.mse_loss(data_parallel(f, made), data_parallel(f, images))
+        loss = s.adversarial * adversarial + s.reconstruction * reconstruction + s.encoding * encoding
         update(optimizers["generator"], loss)
-        real, fake = self.discriminator(images), self.discriminator(made.detach())
+        real, fake = data_parallel(self.discriminator, images), data_parallel(self.discriminator, made.detach())
         mistakes = (mistaken(real, 1.0) + mistaken(fake, 0.0)) / 2
         update(optimizers["discriminator"], mistakes)
         if mistakes < LEAST_LOSS:

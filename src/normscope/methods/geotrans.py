@@ -12,6 +12,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.wide_resnet import WideResNet
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.steps import update
@@ -74,7 +75,7 @@ class GeoTrans(Method):
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images = batch.normal
         which = torch.randint(self.settings.transforms, (len(images),)).to(images.device)
-        logits = self.network(transformed(images, self.sources[which]))
+        logits = data_parallel(self.network, transformed(images, self.sources[which]))
         with full_precision(images.device):
             loss = F.cross_entropy(logits.float(), which)
         update(optimizers["network"], loss)

@@ -11,6 +11,7 @@ from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.dcgan import Encoder, Generator, mistaken, normal_weights
+from normscope.training.data_parallel import data_parallel
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.steps import update
 
@@ -82,11 +83,12 @@ class OCGAN(Method):
         images = batch.normal
         noisy = images + self.settings.noise * torch.randn_like(images)
         with torch.no_grad():
-            z = self.encoder(noisy)
-            made, drawn = self.decoder(z), self.decoder(self.uniform(images))
+            z = data_parallel(self.encoder, noisy)
+            made, drawn = data_parallel(self.decoder, z), data_parallel(self.decoder, self.uniform(images))
         mistakes = self.discriminators_loss(images, z, drawn)
         update(optimizers["discriminators"], mistakes)
-        confusion = (mistaken(self.classifier(drawn), 0.0) + mistaken(self.classifier(made), 1.0)) / 2
+        taken = [data_parallel(self.classifier, one) for one in (drawn, made)]
+        confusion = (mistaken(taken[0], 0.0) + mistaken(taken[1], 1.0)) / 2
         update(optimizers["classifier"], confusion)
         loss, reconstruction = self.autoencoder_loss(images, noisy, self.negatives(images, progress))
         update(optimizers["autoencoder"], loss)
@@ -98,7 +100,8 @@ class OCGAN(Method):
 
     def discriminators_loss(self, images: Tensor, z: Tensor, drawn: Tensor) -> Tensor:
         latent = mistaken(self.latent(self.uniform(images)).float(), 1.0) + mistaken(self.latent(z).float(), 0.0)
-        visual = mistaken(self.visual(images), 1.0) + mistaken(self.visual(drawn), 0.0)
+        real, made = data_parallel(self.visual, images), data_parallel(self.visual, drawn)
+        visual = mistaken(real, 1.0) + mistaken(made, 0.0)
         return (latent + visual) / 2
 
     def negatives(self, images: Tensor, progress: float) -> Tensor:
@@ -106,16 +109,17 @@ class OCGAN(Method):
         m = self.uniform(images)
         if progress >= self.settings.mining_from:
             m.requires_grad_()
-            likeness = mistaken(self.classifier(self.decoder(m.tanh())), 0.0) * len(m)
+            made = data_parallel(self.decoder, m.tanh())
+            likeness = mistaken(data_parallel(self.classifier, made), 0.0) * len(m)
             (uphill,) = torch.autograd.grad(likeness, m)
             m = m.detach() - MINING_STEP * uphill
         return m.tanh()
 
     def autoencoder_loss(self, images: Tensor, noisy: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
-        z = self.encoder(noisy)
-        reconstruction = F.mse_loss(self.decoder(z), images) / 2
+        z = data_parallel(self.encoder, noisy)
+        reconstruction = F.mse_loss(data_parallel(self.decoder, z), images) / 2
         latent = mistaken(self.latent(z).float(), 1.0)
-        visual = mistaken(self.visual(self.decoder(negatives)), 1.0)
+        visual = mistaken(data_parallel(self.visual, data_parallel(self.decoder, negatives)), 1.0)
         loss = LATENT_WEIGHT * latent + visual + self.settings.reconstruction * reconstruction
         return loss, reconstruction
 

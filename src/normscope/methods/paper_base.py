@@ -13,6 +13,7 @@ from normscope.objective.trade_off import TradeOff
 from normscope.scoring.norm import norm, norm_ratio
 from normscope.scoring.pair import pair
 from normscope.training import paper
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.paper import Reading
@@ -72,7 +73,7 @@ class Base(Method):
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         """Algorithm 1, one minibatch, and the third term."""
         x, n = paper.views(self.settings, batch.normal)
-        codes = self.encoder(x).code
+        codes = data_parallel(self.encoder, x).code
         with full_precision(x.device):
             z, shifted = codes[:n].float(), codes[n:].float()
             loss, record = self.trade_off([contrast(dot(z, z, self.scale))], self.settings.entropy(z), progress)

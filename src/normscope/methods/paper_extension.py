@@ -15,6 +15,7 @@ from normscope.scoring.local import MOST_MAPS, fit_heat, heat, random_channels
 from normscope.scoring.norm import norm_ratio, norm_with_local, similarity_with_local
 from normscope.scoring.reservoir import Reservoir
 from normscope.training import paper
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference
 from normscope.training.paper import Reading
@@ -77,7 +78,7 @@ class Extension(Method):
         """Algorithm 4, one minibatch, and the third term; its two halves of g against l are those of the 2N rows."""
         s = self.settings
         x, n = paper.views(s, batch.normal)
-        codes, maps = self.represent(x)
+        codes, maps = data_parallel(self.represent, x)
         with full_precision(x.device):
             g, local, shifted = codes[:n].float(), maps[:n].float(), codes[n:].float()
             if s.local == "sum":

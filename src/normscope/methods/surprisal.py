@@ -24,6 +24,7 @@ from normscope.scoring.neighbours import neighbours
 from normscope.scoring.reservoir import Reservoir
 from normscope.scoring.surprisal import fit_gaussian, fit_gaussians, fit_mixture, gaussian, gaussians, mixture
 from normscope.scoring.two_fold import two_fold
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference, part
 from normscope.training.muon import muon_and_adamw
@@ -126,7 +127,7 @@ class Surprisal(Method):
         x = torch.cat(rotations(random_view(images, self.settings)))
         label = torch.arange(ROTATIONS, device=x.device).repeat_interleave(len(images))
         label[anomalous.repeat(ROTATIONS)] = ROTATIONS
-        features = self.encoder(x.contiguous(memory_format=torch.channels_last))
+        features = data_parallel(self.encoder, x.contiguous(memory_format=torch.channels_last))
         with full_precision(x.device):
             z, local = features.code.float(), features.local.float()
             loss, record = self.trade_off(self.critics(z, local, label), self.settings.entropy(z), progress)

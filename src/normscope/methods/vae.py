@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from normscope.errors import SettingError
+from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.randomness import seeded
@@ -71,10 +72,10 @@ class VAE(Method):
 
     def step(self, batch: Batch, optimizers: Mapping[str, Optimizer], progress: float) -> Record:
         images = batch.normal
-        mean, log_variance = self.posterior(images)
+        mean, log_variance = data_parallel(self.posterior, images)
         noise = torch.randn_like(mean)
         z = mean + noise * (log_variance / 2).exp()
-        logits = self.decoder(z)
+        logits = data_parallel(self.decoder, z)
         with full_precision(images.device):
             reconstruction = cross_entropy(logits.float(), images).mean()
             kl = divergence(z.float(), noise.float(), log_variance.float()).mean()

@@ -16,9 +16,10 @@ from normscope.training import checkpoint
 from normscope.training.batches import Pixels, drawn, shuffled, steps_per_epoch, to_float
 from normscope.training.budget import MEASURED, PLANNED_EVERY, WARM_UP, affordable_steps
 from normscope.training.device import reduced_precision
+from normscope.training.distributed import anywhere, from_rank_0, rank, together
 from normscope.training.encoded import Encoded
 from normscope.training.health import Health
-from normscope.training.interrupt import deferred
+from normscope.training.interrupt import deferred, interrupt
 from normscope.training.method import Batch, Method, Phase, Reference
 from normscope.training.observer import Observer, Progress
 from normscope.training.randomness import seeded
@@ -95,11 +96,12 @@ def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomal
             saved = None
             while not run.phase_done():
                 run.step()
-                if stop.requested:
+                if anywhere(stop.number):
                     break
                 run.save_if_due()
             run.save()
-            stop.raise_if_requested()
+            if signal := anywhere(stop.number):
+                interrupt(signal)
     return Outcome(run.health.verdict(method.collapse_shows_in), run.place.before + run.place.step)
 
 
@@ -115,9 +117,11 @@ def finish(method: Method, encoded: Encoded, seed: int) -> Reference:
 
 
 def saved_state(plan: Plan) -> State | None:
-    if not (plan.resume and plan.checkpoint and checkpoint.exists(plan.checkpoint)):
-        return None
-    return cast(State, checkpoint.load(plan.checkpoint, expect=plan.facts)[0])
+    """What rank 0 has in its checkpoint, if it is to go on from one."""
+    found = None
+    if rank() == 0 and plan.resume and plan.checkpoint and checkpoint.exists(plan.checkpoint):
+        found = cast(State, checkpoint.load(plan.checkpoint, expect=plan.facts)[0])
+    return from_rank_0(found)
 
 
 class Run:
@@ -162,13 +166,14 @@ class Run:
         for group in groups(self.optimizers):
             group["lr"] = group["initial_lr"] * self.phase.rate(progress)
         normal = to_float(self.pixels[chosen], self.plan.device)
-        with seeded(self.plan.seed, place.phase, place.step), reduced_precision(self.plan.device):
+        with seeded(self.plan.seed, place.phase, place.step), reduced_precision(self.plan.device), together():
             batch = Batch(normal, drawn(self.anomalies, normal, self.method.anomaly_share))
             told = self.method.step(batch, self.optimizers, progress)
         record = {name: float(value.detach()) for name, value in told.items()}
         self.health.watch(record, place.step, chosen.tolist())
         place.step += 1
-        place.durations.append(time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        place.durations.append(seconds if self.allowed is None else from_rank_0(seconds))
         place.seconds += place.durations[-1]
         if self.allowed is None:
             place.durations.clear()
@@ -209,7 +214,7 @@ class Run:
             self.save()
 
     def save(self) -> None:
-        if self.plan.checkpoint is None:
+        if self.plan.checkpoint is None or rank() > 0:
             return
         began = time.perf_counter()
         state: State = {

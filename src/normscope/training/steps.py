@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from torch import Tensor
 from torch.optim import Optimizer
 
+from normscope.training.distributed import average_gradients
+
 
 def spread(codes: Tensor) -> Tensor:
     """Standard deviation of a code's entries over the batch: nothing once all images get the same code."""
@@ -16,6 +18,8 @@ def update(optimizers: Optimizer | Iterable[Optimizer], loss: Tensor) -> None:
     every = [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
     for optimizer in every:
         optimizer.zero_grad()
-    loss.backward(inputs=[weight for one in every for group in one.param_groups for weight in group["params"]])
+    weights = [weight for one in every for group in one.param_groups for weight in group["params"]]
+    loss.backward(inputs=weights)
+    average_gradients(weights)
     for optimizer in every:
         optimizer.step()

@@ -1,0 +1,48 @@
+"""The tables of docs/scale.md."""
+
+import statistics
+from collections.abc import Sequence
+
+from lines import grouped, lines
+
+from normscope.tables.layout import markdown_table
+
+CORES = 2  # of the cluster that was measured
+SIZES = {"a million": 10**6, "a billion": 10**9}
+
+
+def spread(values: Sequence[float]) -> str:
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.2f} ± {deviation:.2f}"
+
+
+def training() -> str:
+    """Seconds of one process over those of two: by the clock, and by the processor time of the busiest."""
+    body = []
+    own = [line for line in lines("scale.jsonl") if line["what"] == "training"]
+    for method, rounds in grouped(own, lambda line: line["method"]).items():
+        clock, processor = ([one["one"][kind] / one["two"][kind] for one in rounds] for kind in ("clock", "processor"))
+        busy = [1e3 * one["one"]["processor"] for one in rounds]
+        body.append([f"`{method}`", str(len(rounds)), f"{statistics.mean(busy):.0f}", spread(processor), spread(clock)])
+    return markdown_table(["method", "rounds", "ms a step", "less work for each", "faster by the clock"], *body)
+
+
+def on_ray() -> str:
+    names = {"scoring": "files scored", "cells": "cells of `bench`"}
+    body = []
+    for what, name in names.items():
+        rates = [line["per_second"] for line in lines("scale.jsonl") if line["what"] == what]
+        if rates:
+            both = [spread([one[kind] for one in rates]) for kind in ("local", "ray")]
+            body.append([name, str(len(rates)), *both, spread([one["ray"] / one["local"] for one in rates])])
+    return markdown_table(["a second", "rounds", "here", "on Ray", "ratio"], *body)
+
+
+def cost() -> str:
+    """Hours of a core and hours of a hundred of them, at the rate that was measured on Ray."""
+    rates = [line["per_second"]["ray"] / CORES for line in lines("scale.jsonl") if line["what"] == "scoring"]
+    if not rates:
+        return markdown_table(["images", "core hours", "hours on 100 cores"])
+    rate = statistics.mean(rates)
+    body = [[name, f"{n / rate / 3600:,.1f}", f"{n / rate / 3600 / 100:,.2f}"] for name, n in SIZES.items()]
+    return markdown_table(["images", "core hours", "hours on 100 cores"], *body)

@@ -1,0 +1,93 @@
+"""`torchrun … normscope fit`: one rank writes and speaks, a killed one ends the others, and a restart goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from normscope import load
+
+SETTINGS = ("--method", "surprisal", "--set", "width=16", "--set", "batch_size=8", "--json")
+PATIENCE = 600
+
+
+def start(count, *arguments):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
+    return subprocess.Popen(
+        [*launch, "-m", "normscope", "fit", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def ranks_of(launcher):
+    """Process ids of what the launcher started."""
+    listed = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
+    return [int(word) for word in listed.split()]
+
+
+@pytest.mark.slow
+def test_two_processes_write_one_model_and_print_one_result(images, tmp_path):
+    folder = images(tmp_path / "good", 40)
+    process = start(2, folder, "-o", tmp_path / "two", *SETTINGS, "--epochs", 2)
+    out, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    assert out.count('"threshold"') == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good", "two"]
+    assert load(tmp_path / "two").card["training"]["steps"] > 0
+
+
+@pytest.mark.slow
+def test_a_budget_ends_all_processes_at_the_same_step(images, tmp_path):
+    folder = images(tmp_path / "good", 40)
+    process = start(2, folder, "-o", tmp_path / "two", *SETTINGS, "--budget", "20s")
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
+def test_a_killed_rank_ends_the_others_and_a_restart_goes_on(images, tmp_path):
+    folder, model = images(tmp_path / "good", 40), tmp_path / "model"
+    process = start(2, folder, "-o", model, *SETTINGS, "--epochs", 100_000)
+    checkpoint, patience = tmp_path / "model.checkpoint", time.monotonic() + PATIENCE
+    while not checkpoint.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < patience
+        time.sleep(0.1)
+    ranks = ranks_of(process)
+    os.kill(ranks[1], signal.SIGKILL)
+    killed = time.monotonic()
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode != 0
+    assert time.monotonic() - killed < 60
+    assert not any(Path(f"/proc/{one}").exists() for one in ranks)
+    first = steps_in(checkpoint)
+    again = start(2, folder, "-o", model, *SETTINGS, "--epochs", 100_000, "--resume")
+    while steps_in(checkpoint) <= first:
+        assert again.poll() is None, again.communicate()
+        time.sleep(0.1)
+    again.send_signal(signal.SIGINT)
+    _, errors = again.communicate(timeout=PATIENCE)
+    assert "the state of training is saved" in errors
+
+
+def steps_in(path):
+    from normscope.training import checkpoint
+
+    return checkpoint.load(path)[0]["place"]["step"]
+
+
+@pytest.mark.slow
+def test_a_method_that_trains_nothing_says_so(images, tmp_path):
+    folder = images(tmp_path / "good", 12)
+    process = start(2, folder, "-o", tmp_path / "model", "--method", "pca")
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode != 0
+    assert errors.count("error: the method pca trains nothing that processes could share; leave out torchrun") == 1
