@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from normscope.training.method import Reference
 
 HIDDEN = 64
-STEPS = 600
+FEWEST, MOST, EPOCHS = 150, 600, 4  # steps, and how often a normal row may be drawn for them
 RATE, DECAY = 3e-3, 1e-2
 DEFECTS, NORMAL = 128, 256  # rows in a step
 HOTTEST = 20  # locations whose mean is the score of an image
@@ -26,9 +26,10 @@ def fit_head(normal: Tensor, defects: Tensor) -> Reference:
         linear = [nn.Linear(normal.shape[1], HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 1)]
         layers = nn.Sequential(linear[0], nn.ReLU(), linear[1], nn.ReLU(), linear[2]).to(normal.device)
         optimizer = torch.optim.AdamW(layers.parameters(), RATE, weight_decay=DECAY)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+        steps = min(MOST, max(FEWEST, EPOCHS * len(normal) // NORMAL))
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(normal)
-        for _ in range(STEPS):
+        for _ in range(steps):
             rows = torch.cat([drawn(defects, DEFECTS), drawn(normal, NORMAL)])
             loss = F.binary_cross_entropy_with_logits(layers(rows)[:, 0], label)
             optimizer.zero_grad()

@@ -60,9 +60,10 @@ def mixture(codes: Tensor, reference: Reference) -> Tensor:
 
 def _whitener(covariance: Tensor) -> Tensor:
     """W with W·Wᵀ the inverse covariance; a variance of zero, as codes that never vary have, is floored."""
+    identity = torch.eye(len(covariance), dtype=covariance.dtype)
     floor = 1e-6 * covariance.diagonal().mean() + 1e-12
-    covariance = covariance + floor * torch.eye(len(covariance), dtype=covariance.dtype)
-    return torch.linalg.inv(torch.linalg.cholesky(covariance)).T.contiguous()
+    lower = torch.linalg.cholesky(covariance + floor * identity)
+    return torch.linalg.solve_triangular(lower, identity, upper=False).T.contiguous()
 
 
 def _log_density(codes: Tensor, mean: Tensor, whitener: Tensor) -> Tensor:
