@@ -63,6 +63,12 @@ def takes(name: str, key: str, value: object) -> bool:
     return True
 
 
+@pytest.fixture(autouse=True)
+def few_folds(monkeypatch):
+    """Calibration in four folds: each fits everything anew."""
+    monkeypatch.setattr("normscope.folds.MOST", 4)
+
+
 def detector(name: str, **options: object) -> Detector:
     return Detector(name, **{"settings": small(name), "epochs": 1, "false_alarm_rate": 0.2, **options})
 

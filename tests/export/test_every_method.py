@@ -28,6 +28,12 @@ QUICK = {"base", "dagmm", "geotrans", "knn", "ocsvm", "pca", "pretrained", "vae"
 IMAGES = digits.load().task(3).train_images
 
 
+@pytest.fixture(autouse=True)
+def few_folds(monkeypatch):
+    """Calibration in four folds: each fits everything anew."""
+    monkeypatch.setattr("normscope.folds.MOST", 4)
+
+
 def fitted(name, settings):
     small = {key: value for key, value in SMALL.items() if takes(name, key, value)} | OWN.get(name, {}) | settings
     return Detector(name, settings=small, epochs=1, false_alarm_rate=0.1).fit(IMAGES[:40], allow_collapse=True).model
