@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell sed -n 's/^torch==/torch==/p' requirements.lock)
 
-.PHONY: demo test test-slow check format results-tables clean
+.PHONY: demo test test-slow soak check format results-tables audit hashes sbom clean
 
 demo: $(VENV)/installed
 	$(BIN)/normscope demo
@@ -13,6 +13,12 @@ test: $(VENV)/installed-dev
 
 test-slow: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# One after another, as some measure time and memory; each appends what it tried and lost.
+soak: $(VENV)/installed-dev $(VENV)-tools/installed
+	OMP_NUM_THREADS=1 NORMSCOPE_RELIABILITY=results/reliability.jsonl SCHEMATHESIS=$(VENV)-tools/bin/schemathesis \
+		$(BIN)/python -m pytest -m soak
+	$(BIN)/python docs/tables.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -40,5 +46,22 @@ $(VENV)/installed-dev: $(VENV)/torch pyproject.toml
 results-tables: $(VENV)/installed-dev
 	$(BIN)/python docs/tables.py
 
+# What has dependencies of its own, which must not meet ours.
+$(VENV)-tools/installed:
+	$(PYTHON) -m venv $(VENV)-tools
+	$(VENV)-tools/bin/pip install --quiet --disable-pip-version-check schemathesis pip-audit
+	touch $@
+
+# Needs the network.
+audit: $(VENV)-tools/installed
+	$(VENV)-tools/bin/pip-audit --no-deps --disable-pip -r requirements.lock
+
+hashes: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --no-deps \
+		-r requirements.lock --report - | $(BIN)/python tools/hashes.py > requirements.hashes
+
+sbom: $(VENV)/installed-dev
+	$(BIN)/python tools/sbom.py > sbom.json
+
 clean:
-	rm -rf $(VENV) normscope-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-tools normscope-demo .pytest_cache .mypy_cache .ruff_cache
