@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from normscope.benchmark import measurement, results
 from normscope.benchmark.cell import Cell
-from normscope.benchmark.claims import Claim, claim
+from normscope.benchmark.claims import claim
 from normscope.benchmark.results import Result
 from normscope.benchmark.worker import Worker
 from normscope.errors import DatasetError
+from normscope.locks import Held
 from normscope.training.interrupt import Stop
 
 POLL_SECONDS = 0.2
@@ -41,7 +42,7 @@ def run_all(todo: Todo, workers: Sequence[Worker], stop: Stop | None = None) -> 
 
     Once `stop` is requested, the cells at work are given up.
     """
-    claimed, idle, busy = claims(todo), deque(workers), dict[Future[Result], tuple[Worker, Claim]]()
+    claimed, idle, busy = claims(todo), deque(workers), dict[Future[Result], tuple[Worker, Held]]()
     with ThreadPoolExecutor(len(workers)) as pool:  # its threads only wait for the workers' answers
         try:
             while True:
@@ -63,7 +64,7 @@ def run_all(todo: Todo, workers: Sequence[Worker], stop: Stop | None = None) -> 
                 lock.release()
 
 
-def claims(todo: Todo) -> Iterator[tuple[Cell, Claim]]:
+def claims(todo: Todo) -> Iterator[tuple[Cell, Held]]:
     """Cells that no other process is running, or has run since `todo` was made."""
     for cell in todo.cells:
         lock = claim(todo.out, cell)
@@ -75,7 +76,7 @@ def claims(todo: Todo) -> Iterator[tuple[Cell, Claim]]:
         yield cell, lock
 
 
-def written(out: Path, result: Result, lock: Claim) -> Result:
+def written(out: Path, result: Result, lock: Held) -> Result:
     try:
         results.append(out, result)
     finally:

@@ -21,6 +21,8 @@ from normscope.cli.output import (
 )
 from normscope.cli.progress import bars
 from normscope.errors import CollapseError, SettingError, TrainingError
+from normscope.files import leftovers
+from normscope.locks import sole_writer
 
 if TYPE_CHECKING:
     from normscope.fitting import Fitted
@@ -110,9 +112,12 @@ def fit(
             show_forecast(options, folder, bad, exclude_outliers, json)
             return
         checkpoint = model.with_name(model.name + ".checkpoint")
-        fitted = learn(options, folder, bad, checkpoint, resume, allow_collapse, exclude_outliers)
-        result = {"model": str(model), "sha256": fitted.model.save(model), **findings(fitted, folder)}
-        remove(checkpoint)  # only now: until the model is written, it is all there is
+        with sole_writer(model):
+            for part in leftovers(model):
+                part.unlink(missing_ok=True)
+            fitted = learn(options, folder, bad, checkpoint, resume, allow_collapse, exclude_outliers)
+            result = {"model": str(model), "sha256": fitted.model.save(model), **findings(fitted, folder)}
+            remove(checkpoint)  # only now: until the model is written, it is all there is
         if json:
             print_json(result)
         else:
