@@ -11,6 +11,7 @@ from pathlib import Path
 import export_table
 import paper_tables as paper
 import product_tables as product
+import reliability_table
 import theory_tables as theory
 from lines import ROOT
 
@@ -43,6 +44,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "terms": theory.terms,
     "shifts": theory.shifts,
     "export": export_table.parity,
+    "reliability": reliability_table.tried,
 }
 
 
