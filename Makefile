@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell sed -n 's/^torch==/torch==/p' requirements.lock)
 
-.PHONY: demo test test-slow test-cluster check format docs results-tables clean
+.PHONY: demo test test-slow test-cluster soak check format docs results-tables audit hashes sbom clean
 
 demo: $(VENV)/installed
 	$(BIN)/normscope demo
@@ -18,6 +18,12 @@ test-slow: $(VENV)/installed-dev
 test-cluster:
 	$(MAKE) VENV=.venv-cluster .venv-cluster/installed-cluster
 	OMP_NUM_THREADS=1 .venv-cluster/bin/python -m pytest tests/cluster -m slow
+
+# One after another, as some measure time and memory; each appends what it tried and lost.
+soak: $(VENV)/installed-dev $(VENV)-tools/installed
+	OMP_NUM_THREADS=1 NORMSCOPE_RELIABILITY=results/reliability.jsonl SCHEMATHESIS=$(VENV)-tools/bin/schemathesis \
+		$(BIN)/python -m pytest -m soak
+	$(BIN)/python docs/tables.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
@@ -52,5 +58,22 @@ docs: $(VENV)/installed-dev
 results-tables: $(VENV)/installed-dev
 	$(BIN)/python docs/tables.py
 
+# What has dependencies of its own, which must not meet ours.
+$(VENV)-tools/installed:
+	$(PYTHON) -m venv $(VENV)-tools
+	$(VENV)-tools/bin/pip install --quiet --disable-pip-version-check schemathesis pip-audit
+	touch $@
+
+# Needs the network.
+audit: $(VENV)-tools/installed
+	$(VENV)-tools/bin/pip-audit --no-deps --disable-pip -r requirements.lock
+
+hashes: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --no-deps \
+		-r requirements.lock --report - | $(BIN)/python tools/hashes.py > requirements.hashes
+
+sbom: $(VENV)/installed-dev
+	$(BIN)/python tools/sbom.py > sbom.json
+
 clean:
-	rm -rf $(VENV) .venv-cluster normscope-demo site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-tools .venv-cluster normscope-demo site .pytest_cache .mypy_cache .ruff_cache

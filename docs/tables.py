@@ -11,6 +11,7 @@ from pathlib import Path
 import export_table
 import paper_tables as paper
 import product_tables as product
+import reliability_table
 import scale_tables as scale
 import theory_tables as theory
 from lines import ROOT
@@ -47,6 +48,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale training": scale.training,
     "scale ray": scale.on_ray,
     "scale cost": scale.cost,
+    "reliability": reliability_table.tried,
 }
 
 

@@ -1,7 +1,10 @@
-"""What tests of several rooms share: the same arithmetic on every processor, cells of the benchmark run at once, and a
-model with heat maps."""
+"""What tests of several rooms share: the same arithmetic on every processor, cells of the benchmark run at once, a
+model with heat maps, and the tally of faults."""
 
+import json
+import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,8 @@ import pytest
 from PIL import Image
 
 from normscope import Detector
+from normscope.benchmark import results
+from normscope.benchmark.commit import commit
 from normscope.training import device
 
 
@@ -98,3 +103,22 @@ def parts(tmp_path_factory) -> Path:
             Image.fromarray(image).save(folder / name / f"{number}.png")
     (folder / "cut-off.png").write_bytes(b"\x89PNG\r\n")
     return folder
+
+
+class Tally:
+    """Counts what is tried and what is lost of it; `make soak` keeps the counts in results/reliability.jsonl."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+
+    def __call__(self, what: str, tried: int, lost: int, **more: float | str) -> None:
+        line = {"what": what, "tried": tried, "lost": lost, **more}
+        line |= {"seconds": round(time.perf_counter() - self.began, 1), "commit": commit()}
+        if path := os.environ.get("NORMSCOPE_RELIABILITY"):
+            results.append(Path(path), line)
+        assert lost == 0, json.dumps(line)
+
+
+@pytest.fixture
+def tally() -> Tally:
+    return Tally()

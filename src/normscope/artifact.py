@@ -10,6 +10,7 @@ from torch import Tensor
 from normscope import sealed
 from normscope.errors import ModelFileError
 from normscope.files import write_atomically
+from normscope.sealed import first_not_finite
 from normscope.settings import JSON
 
 FORMAT = "2"
@@ -103,11 +104,3 @@ def from_text(text: str) -> dict[str, JSON]:
     except (ValueError, RecursionError):
         pass
     raise sealed.SealError("has a damaged card")
-
-
-def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """In parts: of a whole tensor `isfinite` would make a second one."""
-    for name, tensor in tensors.items():
-        if not all(part.isfinite().all() for part in tensor.detach().reshape(-1).split(2**20)):
-            return name
-    return None

@@ -33,6 +33,10 @@ class TrainingError(NormscopeError):
     """Training met a value that is not finite, or ended in a collapse."""
 
 
+class NotFiniteError(NormscopeError):
+    """A score or a heat map is NaN or infinite; the message says of which image."""
+
+
 class CollapseError(TrainingError):
     """Training ended in a collapse: all images have the same code, or codes that say nothing of them."""
 

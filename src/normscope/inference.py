@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from normscope.errors import NotFiniteError
+from normscope.images.notation import printable
 from normscope.images.store import Store
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method, Reference
@@ -28,8 +30,25 @@ def encoded(method: Method, pixels: Store, device: torch.device, observer: Obser
 
 
 def scores(method: Method, reference: Reference, images: Encoded) -> npt.NDArray[np.float64]:
-    """[n], higher is more anomalous."""
+    """[n], higher is more anomalous, all finite."""
+    found = raw_scores(method, reference, images)
+    check_finite("score", found, images)
+    return found
+
+
+def raw_scores(method: Method, reference: Reference, images: Encoded) -> npt.NDArray[np.float64]:
+    """[n]; whether they are finite, the caller looks."""
     return concatenated(partial(method.score, reference=reference), method, images)
+
+
+def check_finite(what: str, values: npt.NDArray[np.float64], images: Encoded) -> None:
+    """Raise `NotFiniteError`, which names the first image of which a value is NaN or infinite."""
+    bad = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(1))
+    if len(bad):
+        index = int(bad[0] if images.indices is None else images.indices[bad[0]])
+        paths = images.pixels.paths if isinstance(images.pixels, Store) else None
+        which = printable(paths[index]) if paths else f"image {index}"
+        raise NotFiniteError(f"the {what} of {which} is NaN or infinite; fit again, with another method or settings")
 
 
 def codes(method: Method, images: Encoded) -> npt.NDArray[np.float64]:
@@ -40,7 +59,16 @@ def codes(method: Method, images: Encoded) -> npt.NDArray[np.float64]:
 def heat_maps(
     method: Method, reference: Reference, images: Encoded, size: tuple[int, int] | None
 ) -> npt.NDArray[np.float64]:
-    """[n, *size]: the method's own grid, resized once; at that grid if size is None."""
+    """[n, *size], all finite: the method's own grid, resized once; at that grid if size is None."""
+    found = raw_heat_maps(method, reference, images, size)
+    check_finite("heat map", found, images)
+    return found
+
+
+def raw_heat_maps(
+    method: Method, reference: Reference, images: Encoded, size: tuple[int, int] | None
+) -> npt.NDArray[np.float64]:
+    """[n, *size]; whether they are finite, the caller looks."""
 
     def resized(batch: Tensor) -> Tensor:
         heat = method.explain(batch, reference)[:, None].float()

@@ -1,5 +1,7 @@
 """What a caller gives, a folder, files or arrays → a store of images that is worth learning from or scoring."""
 
+import hashlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeGuard, TypeVar, cast
@@ -62,7 +64,22 @@ def peek(images: Images) -> tuple[Store, int]:
         return store.from_arrays(some, (SMALLEST, SMALLEST)), len(arrays)
     found = expand([Path(path) for path in given])
     paths = [one.path for one in found if one.kind is Kind.IMAGE]
-    return store.from_paths(spread(paths, PEEKED), (SMALLEST, SMALLEST))[0], len(paths)
+    return first_readable(sorted(paths, key=by_hash), PEEKED), len(paths)
+
+
+def by_hash(path: Path) -> bytes:
+    """An order as good as random that is the same whichever other files there are."""
+    return hashlib.sha256(os.fsencode(path.name)).digest()
+
+
+def first_readable(paths: Sequence[Path], n: int) -> Store:
+    """The first n images that can be read, tiny: so files that cannot have no say in which these are."""
+    tried = n
+    while True:
+        pixels, _ = store.from_paths(paths[:tried], (SMALLEST, SMALLEST))
+        if len(pixels) >= n or tried >= len(paths):
+            return pixels.subset(slice(0, n))
+        tried *= 2
 
 
 def read(images: Images, size: Size) -> Store:

@@ -1,6 +1,7 @@
 """Model: a fitted method as an immutable value; the command line, reports, servers and exports share it."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from normscope.settings import JSON
 from normscope.training.method import Method, Reference, part
 from normscope.training.randomness import seeded
 
+NOT_FINITE = "its score or heat map is NaN or infinite: the model does not suit it; fit another"
 WEIGHTS, REFERENCE = "weights", "reference"  # what the names of tensors in a model file begin with
 
 
@@ -109,12 +111,18 @@ class Model:
     def scored_batch(self, paths: Sequence[Path], with_heat: bool, max_pixels: int) -> Iterator[Scored]:
         pixels, outcomes = store.from_paths(paths, self.size, max_pixels=max_pixels)
         images = inference.encoded(self.method, pixels, self.device)
-        scores = inference.scores(self.method, self.reference, images).tolist()
-        maps = inference.heat_maps(self.method, self.reference, images, None) if with_heat else [None] * len(scores)
+        scores = inference.raw_scores(self.method, self.reference, images).tolist()
+        maps = inference.raw_heat_maps(self.method, self.reference, images, None) if with_heat else [None] * len(scores)
         found = zip(scores, maps, strict=True)
         for one in outcomes:
-            score, heat = next(found) if one.kind is Kind.IMAGE else (None, None)
-            yield Scored(self.row(one.path, one.reason or None, score), heat)
+            if one.kind is not Kind.IMAGE:
+                yield Scored(self.row(one.path, one.reason), None)
+                continue
+            score, heat = next(found)
+            if math.isfinite(score) and (heat is None or np.isfinite(heat).all()):
+                yield Scored(self.row(one.path, None, score), heat)
+            else:
+                yield Scored(self.row(one.path, NOT_FINITE), None)
 
     def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
         known = self.calibration if score is not None else None

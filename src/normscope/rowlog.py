@@ -7,7 +7,6 @@ again, so that a row is there as a whole or not at all.
 import csv
 import io
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import BinaryIO, cast
 from normscope.errors import NormscopeError
 from normscope.files import sync_folder
 from normscope.images.notation import printable
+from normscope.locks import lock
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def opened(path: Path, columns: Sequence[str]) -> Iterator[RowLog]:
     """The log at `path`, for this process alone; a new one if there is none."""
     with path.open("a+b", buffering=0) as opened_file:
         file = cast(BinaryIO, opened_file)
-        lock(file, path)
+        lock_for_us(file, path)
         file.seek(0)
         yield RowLog(path, file, tuple(columns), mended(file, path, file.read(), columns))
 
@@ -84,12 +84,8 @@ def write(file: BinaryIO, data: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def lock(file: BinaryIO, path: Path) -> None:
-    """The system drops the lock when the process ends, however; Windows has none of this kind."""
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise NormscopeError(f"another process writes to {printable(path)}; end it or give another file") from None
+def lock_for_us(file: BinaryIO, path: Path) -> None:
+    try:
+        lock(file, wait=False)
+    except BlockingIOError:
+        raise NormscopeError(f"another process writes to {printable(path)}; end it or give another file") from None

@@ -237,3 +237,11 @@ def read_tensor(file: BinaryIO, info: TensorInfo) -> Tensor:
     if info.dtype is torch.bool and len(data) and data.max() > 1:  # torch counts on 0 and 1, or writes out of bounds
         raise SealError("holds truth values other than 0 and 1")
     return data.view(info.dtype).reshape(info.shape)
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """In parts: of a whole tensor `isfinite` would make a second one."""
+    for name, tensor in tensors.items():
+        if not all(part.isfinite().all() for part in tensor.detach().reshape(-1).split(2**20)):
+            return name
+    return None

@@ -42,16 +42,16 @@ def test_the_claim_of_a_process_that_died_blocks_nobody(tmp_path):
 
 def test_a_claim_that_is_released_while_another_waits_for_it_is_not_shared(tmp_path, monkeypatch):
     """The other has opened the file before it was removed, and locks it afterwards: what it holds then is no claim."""
-    from normscope.benchmark import claims
+    from normscope import locks
 
-    held, lock = claim(tmp_path / "r", ONE), claims.lock
+    held, lock = claim(tmp_path / "r", ONE), locks.lock
 
     def released_first(file, *, wait):
-        monkeypatch.setattr(claims, "lock", lock)
+        monkeypatch.setattr(locks, "lock", lock)
         held.release()
         lock(file, wait=wait)
 
-    monkeypatch.setattr(claims, "lock", released_first)
+    monkeypatch.setattr(locks, "lock", released_first)
     other = claim(tmp_path / "r", ONE)
     assert other.path.exists()
     assert claim(tmp_path / "r", ONE) is None

@@ -251,3 +251,9 @@ def test_no_bars_where_nobody_looks(capsys):
 
 def test_bar_facts_without_a_loss():
     assert progress.facts(Progress("train", 10, None, 0, 4.0, {})) == "2.5 steps/s"
+
+
+def test_a_verb_leaves_the_handlers_of_its_caller_alone(run, tmp_path):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    run("info", tmp_path / "nowhere")
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -179,6 +179,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(folder, whole, cont
     path.write_bytes(data)
     code, errors = finish(start(folder, continued, "--resume"))
     assert code == 0, errors
+    assert f"note: checkpoint {path} was changed or damaged after it was saved; training goes on from the one" in errors
     assert bits(continued) == whole
     assert [path.name for path in continued.parent.iterdir()] == ["model"]
 

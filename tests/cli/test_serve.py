@@ -61,3 +61,15 @@ def test_every_limit_has_its_variable():
         name = flag.removeprefix("--").replace("-", "_")
         (option,) = inspect.signature(serve).parameters[name].annotation.__metadata__
         assert option.envvar == variable(flag)
+
+
+def test_a_token_may_lie_in_a_file(refused, model, tmp_path):
+    from normscope.cli.serve import chosen_token
+
+    (tmp_path / "token").write_text("correct-horse\n")
+    assert chosen_token(None, tmp_path / "token") == "correct-horse"
+    assert chosen_token("given", None) == "given"
+    assert "a token and a file of one" in refused("serve", model, "--token", "a", "--token-file", tmp_path / "token")
+    assert "nowhere: No such file" in refused("serve", model, "--token-file", tmp_path / "nowhere")
+    (tmp_path / "token").write_bytes(b"\xff\n")
+    assert "use letters and digits" in refused("serve", model, "--token-file", tmp_path / "token")

@@ -9,9 +9,10 @@ from typing import NamedTuple, Protocol
 
 from normscope.benchmark import measurement, results
 from normscope.benchmark.cell import Cell
-from normscope.benchmark.claims import Claim, claim
+from normscope.benchmark.claims import claim
 from normscope.benchmark.results import Result
 from normscope.errors import DatasetError
+from normscope.locks import Held
 from normscope.training.interrupt import Stop
 
 POLL_SECONDS = 0.2
@@ -48,7 +49,7 @@ def run_all(todo: Todo, workers: Sequence[Runner], stop: Stop | None = None) -> 
 
     Once `stop` is requested, the cells at work are given up.
     """
-    claimed, idle, busy = claims(todo), deque(workers), dict[Future[Result], tuple[Runner, Claim]]()
+    claimed, idle, busy = claims(todo), deque(workers), dict[Future[Result], tuple[Runner, Held]]()
     with ThreadPoolExecutor(len(workers)) as pool:  # its threads only wait for the workers' answers
         try:
             while True:
@@ -70,7 +71,7 @@ def run_all(todo: Todo, workers: Sequence[Runner], stop: Stop | None = None) -> 
                 lock.release()
 
 
-def claims(todo: Todo) -> Iterator[tuple[Cell, Claim]]:
+def claims(todo: Todo) -> Iterator[tuple[Cell, Held]]:
     """Cells that no other process is running, or has run since `todo` was made."""
     for cell in todo.cells:
         lock = claim(todo.out, cell)
@@ -82,7 +83,7 @@ def claims(todo: Todo) -> Iterator[tuple[Cell, Claim]]:
         yield cell, lock
 
 
-def written(out: Path, result: Result, lock: Claim) -> Result:
+def written(out: Path, result: Result, lock: Held) -> Result:
     try:
         results.append(out, result)
     finally:

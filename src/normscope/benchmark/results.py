@@ -3,12 +3,12 @@
 import json
 import math
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from normscope.errors import DatasetError
+from normscope.locks import lock
 from normscope.settings import JSON
 
 Result: TypeAlias = dict[str, JSON]
@@ -24,17 +24,6 @@ def append(path: Path, result: Mapping[str, JSON]) -> None:
         file.write(line.encode())
         file.flush()
         os.fsync(file.fileno())
-
-
-def lock(file: BinaryIO, *, wait: bool = True) -> None:
-    """Until the file is closed. Without `wait`, raises BlockingIOError if another process has the lock.
-
-    Does nothing on Windows, where two processes must not share a file of results.
-    """
-    if sys.platform != "win32":
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def mend(file: BinaryIO) -> None:

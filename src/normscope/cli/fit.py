@@ -23,6 +23,8 @@ from normscope.cli.output import (
 )
 from normscope.cli.progress import bars
 from normscope.errors import CollapseError, SettingError, TrainingError
+from normscope.files import leftovers
+from normscope.locks import sole_writer
 from normscope.training.observer import Observer, Several
 
 if TYPE_CHECKING:
@@ -116,7 +118,9 @@ def fit(
             show_forecast(options, folder, bad, exclude_outliers, json)
             return
         checkpoint = model.with_name(model.name + ".checkpoint")
-        with process_group():
+        with process_group(), sole_writer(model) if rank() == 0 else nullcontext():
+            for part in leftovers(model) if rank() == 0 else []:
+                part.unlink(missing_ok=True)
             fitted = learn(
                 options,
                 folder,

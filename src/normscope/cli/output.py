@@ -26,9 +26,9 @@ READER_GONE, WRONG_USE, SOME_UNREADABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 130,
 @contextmanager
 def one_line_errors(debug: bool) -> Iterator[None]:
     """An error is one red line and exit code 2; Ctrl-C is exit code 130, SIGTERM 143."""
+    in_main = threading.current_thread() is threading.main_thread()  # elsewhere Python sets no handlers
+    before = signal.signal(signal.SIGTERM, interrupt) if in_main else None
     try:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, interrupt)
         yield
         sys.stdout.flush()  # a reader who has gone is noticed here, not when Python ends
     except typer.Exit:
@@ -44,6 +44,9 @@ def one_line_errors(debug: bool) -> Iterator[None]:
             traceback.print_exc()
         complain(explanation(error))
         raise typer.Exit(WRONG_USE) from None
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -41,6 +41,10 @@ def serve(
     token: Annotated[
         str | None, typer.Option(envvar="NORMSCOPE_TOKEN", help="Ask for this bearer token; better in the variable.")
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(envvar="NORMSCOPE_TOKEN_FILE", help="The same; the token is the content of this file."),
+    ] = None,
     false_alarm_rate: Annotated[
         float | None, typer.Option(help="Share of normal images that may be flagged, in place of the model's own.")
     ] = None,
@@ -53,7 +57,7 @@ def serve(
     """
     with one_line_errors(debug):
         files = named(models)
-        check_token(token)
+        token = chosen_token(token, token_file)
         check_installed()
         import_all()
         from normscope.export.exported import checksum_of
@@ -83,6 +87,16 @@ def named(paths: Sequence[Path]) -> dict[str, Path]:
             raise NormscopeError(f"{printable(names[name])} and {printable(path)} have one name; rename one of them")
         names[name] = path
     return names
+
+
+def chosen_token(token: str | None, file: Path | None) -> str | None:
+    """A file is not seen by whoever lists processes, and can be a secret that a container mounts."""
+    if file is not None:
+        if token is not None:
+            raise NormscopeError("there are a token and a file of one; give --token, NORMSCOPE_TOKEN or --token-file")
+        token = file.read_text(encoding="utf-8", errors="replace").strip()
+    check_token(token)
+    return token
 
 
 def check_token(token: str | None) -> None:

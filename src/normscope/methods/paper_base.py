@@ -1,5 +1,6 @@
 """The paper's base model: Algorithms 1 and 2 of Ye et al., Deep Unsupervised Image Anomaly Detection."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from normscope.errors import SettingError
 from normscope.objective.critics import contrast, dot
 from normscope.objective.trade_off import TradeOff
 from normscope.scoring.norm import norm, norm_ratio
@@ -19,6 +21,8 @@ from normscope.training.method import Batch, Method, Phase, Record, Reference
 from normscope.training.paper import Reading
 from normscope.training.steps import spread, update
 from normscope.views.shifts import rotations
+
+MOST_VALUES = 2**26  # of the views that one image is scored by: a quarter of a gigabyte
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Base(Method):
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
+        check_pairs(settings, shape)
         self.encoder = paper.make_encoder(settings, shape)
         self.scale = paper.clip_scale(settings, self.encoder.code_size)
         beta = paper.beta_at(settings, self.encoder.code_size)
@@ -93,3 +98,11 @@ class Base(Method):
             return norm_ratio(torch.stack([self.code(x).norm(dim=1) for x in rotations(images)], 1))
         pairs = 1 if s.score == "rand" else s.score_pairs
         return pair(self.code, images, s, self.scale, pairs, s.score_seed, s.score_clip)
+
+
+def check_pairs(settings: Settings, shape: tuple[int, int, int]) -> None:
+    """All views of an image are in memory at a time."""
+    most = MOST_VALUES // (2 * math.prod(shape))
+    if settings.score == "mc" and settings.score_pairs > most:
+        _, height, width = shape
+        raise SettingError(f"score_pairs is {settings.score_pairs}; at {height}x{width} pixels give {most} at most")

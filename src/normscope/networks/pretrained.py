@@ -22,6 +22,7 @@ ENCODERS = f"give {LITE0} to -lite2, or a name from timm.list_models()"
 PIXELS = 2**17
 """Of the images that go through at once: the memory of larger maps is given back to the system after every layer, only
 to be asked for anew."""
+MOST_PIXELS = 2**21  # of one image, enlarged: its maps take half a gigabyte
 
 
 class Frozen(nn.Module):
@@ -78,7 +79,10 @@ def two_sizes(side: int, size: tuple[int, int]) -> list[tuple[int, int]]:
 def at_least(side: int, size: tuple[int, int]) -> tuple[int, int]:
     """The size, enlarged so that its shorter side is no less than `side`."""
     factor = max(1.0, side / min(size))
-    return round(factor * size[0]), round(factor * size[1])
+    height, width = round(factor * size[0]), round(factor * size[1])
+    if height * width > max(MOST_PIXELS, math.prod(size)):
+        raise SettingError(f"side={side} enlarges images to {height}x{width} pixels; give a smaller one")
+    return height, width
 
 
 def enlarged(images: Tensor, size: tuple[int, int]) -> Tensor:

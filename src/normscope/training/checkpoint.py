@@ -5,7 +5,7 @@ strings. The tensors become those of a sealed .safetensors; the structure around
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -35,8 +35,10 @@ def save(path: Path, state: Tree, facts: Mapping[str, JSON]) -> None:
         ) from error
 
 
-def load(path: Path, expect: Mapping[str, JSON] | None = None) -> tuple[Tree, dict[str, JSON]]:
-    """State, on the CPU, and facts of the checkpoint at `path`, or of the previous one if that is damaged.
+def load(
+    path: Path, expect: Mapping[str, JSON] | None = None, say: Callable[[str], None] = lambda text: None
+) -> tuple[Tree, dict[str, JSON]]:
+    """State, on the CPU, and facts of the checkpoint at `path`, or of the previous one if that is damaged: `say` so.
 
     Facts that differ from those in `expect` are an error.
     """
@@ -47,6 +49,7 @@ def load(path: Path, expect: Mapping[str, JSON] | None = None) -> tuple[Tree, di
             state, facts = read(previous(path))
         except sealed.SealError:
             raise CheckpointError(f"checkpoint {path} {error}; start anew") from error
+        say(f"checkpoint {path} {error}; training goes on from the one before it")
     if expect is not None:
         difference = first_difference(facts, json.loads(json.dumps(expect)))
         if difference:

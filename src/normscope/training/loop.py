@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from normscope.errors import SettingError
+from normscope.errors import SettingError, TrainingError
+from normscope.sealed import first_not_finite
 from normscope.settings import JSON
 from normscope.training import checkpoint
 from normscope.training.batches import Pixels, drawn, shuffled, steps_per_epoch, to_float
@@ -86,7 +87,7 @@ def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomal
     for phase in phases:
         if phase.epochs < 1:
             raise SettingError(f"phase {phase.name} has {phase.epochs} epochs; give 1 or more")
-    saved = saved_state(plan)
+    saved = saved_state(plan, observer)
     if saved:
         method.load_state_dict(saved["method"])
         run.place, run.health = Place(**saved["place"]), Health(saved["averages"])
@@ -102,7 +103,9 @@ def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomal
             run.save()
             if signal := anywhere(stop.number):
                 interrupt(signal)
-    return Outcome(run.health.verdict(method.collapse_shows_in), run.place.before + run.place.step)
+    steps = run.place.before + run.place.step
+    check_finite("weight", method.state_dict(), f"after {steps} steps")
+    return Outcome(run.health.verdict(method.collapse_shows_in), steps)
 
 
 def finish(method: Method, encoded: Encoded, seed: int) -> Reference:
@@ -113,14 +116,22 @@ def finish(method: Method, encoded: Encoded, seed: int) -> Reference:
         if method.most_references is not None:
             lots = torch.rand(len(encoded))
             encoded = encoded.subset(lots.argsort()[: method.most_references].sort().values.numpy())
-        return method.finish(encoded)
+        reference = method.finish(encoded)
+    check_finite("reference", reference, f"fitted to {len(encoded)} images")
+    return reference
 
 
-def saved_state(plan: Plan) -> State | None:
+def check_finite(what: str, tensors: Mapping[str, Tensor], when: str) -> None:
+    """The record of a step is finite even if its update was not."""
+    if (name := first_not_finite(tensors)) is not None:
+        raise TrainingError(f"the {what} {name} has NaN or infinite values {when}; try a smaller learning_rate")
+
+
+def saved_state(plan: Plan, observer: Observer) -> State | None:
     """What rank 0 has in its checkpoint, if it is to go on from one."""
     found = None
     if rank() == 0 and plan.resume and plan.checkpoint and checkpoint.exists(plan.checkpoint):
-        found = cast(State, checkpoint.load(plan.checkpoint, expect=plan.facts)[0])
+        found = cast(State, checkpoint.load(plan.checkpoint, plan.facts, observer.note)[0])
     return from_rank_0(found)
 
 

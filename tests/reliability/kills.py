@@ -1,0 +1,97 @@
+"""A program that fits, is killed (kill -9), goes on, and is killed again; then says what was lost.
+
+One process imports everything and forks a child for each attempt, which takes seconds less than to start anew. Half of
+the children are killed at a random moment; the others kill themselves right before or after a random call of a save to
+the file system. Every step is saved, so that many of the random moments lie in a save, too.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from normscope import artifact
+from normscope.cli import main
+from normscope.files import leftovers
+from normscope.training import loop
+
+CALLS = ("fsync", "replace", "link", "unlink", "chmod")
+
+
+def fit(folder: Path, model: Path) -> None:
+    """In the child, which never returns."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    loop.Run.save_if_due = loop.Run.save
+    options = ["--method", "surprisal", "--set", "width=16", "--set", "batch_size=8", "--epochs", "6", "--resume"]
+    try:
+        main(["fit", str(folder), "-o", str(model), *options])
+    except SystemExit as left:
+        os._exit(int(left.code or 0))
+    finally:
+        os._exit(70)
+
+
+def die_in_a_save(dice: random.Random) -> None:
+    """At the n-th call to the file system from now on, before or after it."""
+    left, late = [dice.randrange(1, 120)], dice.random() < 0.5
+
+    def guarded(real: Callable) -> Callable:
+        def call(*arguments: object, **options: object) -> object:
+            left[0] -= 1
+            if left[0] == 0 and not late:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = real(*arguments, **options)
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return call
+
+    for name in CALLS:
+        setattr(os, name, guarded(getattr(os, name)))
+
+
+def attempt(folder: Path, model: Path, dice: random.Random | None, seconds: float | None) -> int:
+    """How the child ended; it dies by its own hand if there are dice, or is killed after so many seconds."""
+    child = os.fork()
+    if child == 0:
+        if dice:
+            die_in_a_save(dice)
+        fit(folder, model)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def bits(model: Path) -> dict[str, bytes]:
+    return {name: bytes(tensor.reshape(-1).numpy().data) for name, tensor in artifact.load(model)[0].items()}
+
+
+def run(count: int, folder: Path, out: Path) -> dict[str, int]:
+    out.mkdir()
+    model, dice, tried, in_a_save, lost = out / "model", random.Random(count), 0, 0, 0
+    began = time.perf_counter()
+    assert attempt(folder, model, None, None) == 0
+    usual, expected, before = time.perf_counter() - began, bits(model), model.read_bytes()
+    while tried < count:
+        chosen = tried % 2 == 0
+        code = attempt(folder, model, dice if chosen else None, None if chosen else dice.random() * usual)
+        assert code in (0, -signal.SIGKILL), code
+        in_a_save += code != 0 and (chosen or bool(leftovers(model) or leftovers(out / "model.checkpoint")))
+        tried += code != 0
+        lost += model.read_bytes() != before  # the model of one seed has one content, so it must not change at all
+    assert attempt(folder, model, None, None) == 0
+    lost += bits(model) != expected
+    lost += [path.name for path in out.iterdir()] != ["model"]
+    return {"tried": tried, "in_a_save": in_a_save, "lost": lost}
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))))

@@ -1,0 +1,156 @@
+"""A server under load, as a process of its own: nothing is lost, scores are right, and memory stays where it is."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2 as httpx
+import numpy as np
+import pytest
+
+EACH = 10  # images in a request
+MB = 2**20
+FORM = "multipart/form-data; boundary=b"
+
+
+@pytest.fixture
+def serving(explaining, until):
+    """`serving(*options)` → the process and its address, ready."""
+    processes = []
+
+    def start(*options):
+        command = [sys.executable, "-m", "normscope", "serve", str(explaining), "--port", "0", "--json", *options]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+        url = json.loads(processes[-1].stdout.readline())["url"]
+        until(lambda: httpx.get(f"{url}/v2/health/ready", timeout=60).status_code == 200, 120)
+        return processes[-1], url
+
+    yield start
+    for process in processes:
+        with process:
+            process.kill()
+
+
+def memory(process):
+    """In bytes."""
+    found = re.search(r"VmRSS:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+    return 1024 * int(found[1])
+
+
+class Crowd:
+    """Clients that send images until each has had `each` of them scored; who is told to come back does."""
+
+    def __init__(self, url, paths, clients, each) -> None:
+        self.url, self.paths, self.clients, self.each = url, paths, clients, each
+        self.data = [path.read_bytes() for path in paths]
+        self.scores, self.refused, self.hints = {}, 0, set()
+
+    async def one(self, client, number):
+        for start in range(0, self.each, EACH):
+            names = [f"{number}-{place}" for place in range(start, start + EACH)]
+            files = [("files", (name, self.data[int(name.split("-")[1]) % len(self.data)])) for name in names]
+            while (answer := await client.post(f"{self.url}/score", files=files)).status_code == 503:
+                self.refused += 1
+                self.hints.add(answer.headers["retry-after"])
+                await asyncio.sleep(0.2)
+            self.scores |= {row["path"]: row["score"] for row in answer.json()}
+
+    async def all(self, watch):
+        limits = httpx.Limits(max_connections=self.clients)
+        async with httpx.AsyncClient(timeout=600, limits=limits) as client:
+            watching = asyncio.create_task(watch(self))
+            await asyncio.gather(*(self.one(client, number) for number in range(self.clients)))
+            watching.cancel()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells how much memory it took")
+@pytest.mark.parametrize(("clients", "each"), [(16, 10), pytest.param(64, 1_000, marks=pytest.mark.soak)])
+def test_a_crowd_loses_nothing_and_leaves_memory_flat(serving, model, parts, tally, clients, each):
+    process, url = serving("--max-queued", "8", "--history", "10")
+    paths = sorted((parts / "good").iterdir()) + sorted((parts / "bad").iterdir())
+    expected, crowd, seen = [row["score"] for row in model.rows(paths)], Crowd(url, paths, clients, each), []
+
+    async def watch(crowd):
+        while True:
+            seen.append((len(crowd.scores), memory(process)))
+            await asyncio.sleep(0.5)
+
+    asyncio.run(crowd.all(watch))
+    wanted = {f"{number}-{place}": expected[place % len(paths)] for number in range(clients) for place in range(each)}
+    lost = [name for name, score in wanted.items() if crowd.scores.get(name) != pytest.approx(score, rel=1e-5)]
+    assert len(crowd.scores) == clients * each
+    slope = 0.0
+    if each > 100:
+        assert crowd.refused, "there was no overload"
+        assert crowd.hints == {"2"}
+        warm = [(images / 1000, used / MB) for images, used in seen if images > 0.2 * clients * each]
+        slope = float(np.polyfit(*np.array(warm).T, 1)[0])  # MB per 1,000 images
+        assert slope < 1
+    tally(f"server: images of {clients} clients at once", clients * each, len(lost), megabytes_per_1000=round(slope, 3))
+
+
+@pytest.mark.soak
+def test_huge_bodies_leave_memory_flat(serving, tally):
+    process, url = serving()
+    before, lost = memory(process), 0
+
+    def body():
+        for _ in range(100):
+            yield bytes(10**6)
+
+    for number in range(40):
+        length = {"content-length": str(10**8)} if number % 2 else {}
+        answer = httpx.post(f"{url}/score", content=body(), headers={"content-type": FORM, **length}, timeout=60)
+        lost += answer.status_code != 413 or memory(process) - before > 50 * MB
+    tally("server: bodies of 100 MB, 413 and memory flat", 40, lost)
+
+
+@pytest.mark.soak
+def test_told_to_end_under_load_it_answers_what_it_has(serving, parts, tally):
+    """Ten servers; each answers every request that it took, with rows or a 503 that says when to come back."""
+    images, lost, answered = [path.read_bytes() for path in sorted((parts / "good").iterdir())], 0, 0
+
+    async def load(process, url):
+        async with httpx.AsyncClient(timeout=60) as client:
+            send = [client.post(f"{url}/score", files=[("files", ("a", one)) for one in images]) for _ in range(32)]
+            tasks = [asyncio.create_task(one) for one in send]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            process.send_signal(signal.SIGTERM)
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    for _ in range(10):
+        process, url = serving()
+        answers = asyncio.run(load(process, url))
+        assert process.wait(60) == 143
+        taken = [one for one in answers if not isinstance(one, httpx.ConnectError)]  # others came too late
+        answered += len(taken)
+        lost += sum(isinstance(one, Exception) or not well_answered(one, len(images)) for one in taken)
+    tally("server: requests in flight at SIGTERM", answered, lost)
+
+
+def well_answered(answer, count):
+    if answer.status_code == 503:
+        return "retry-after" in answer.headers
+    return answer.status_code == 200 and all(row["score"] is not None for row in answer.json()) and count > 0
+
+
+@pytest.mark.soak
+def test_nothing_that_fits_the_schema_makes_the_server_fail(serving, tally):
+    """Schemathesis has an environment of its own: `make soak` makes it."""
+    program = os.environ.get("SCHEMATHESIS") or shutil.which("schemathesis")
+    if program is None:
+        pytest.skip("schemathesis is not installed")
+    _, url = serving()
+    command = [program, "run", f"{url}/openapi.json", "--checks", "not_a_server_error", "--max-examples", "100"]
+    done = subprocess.run([*command, "--no-color"], capture_output=True, text=True)
+    found = re.search(r"(\d[\d,]*) generated", done.stdout)
+    tried = int(found[1].replace(",", "")) if found else 0
+    assert done.returncode == 0, done.stdout[-3000:]
+    tally("server: requests made from its schema, no 5xx", tried, 0)

@@ -1,0 +1,24 @@
+"""The scripts of tools/."""
+
+import runpy
+from pathlib import Path
+
+TOOLS = Path(__file__).parent.parent / "tools"
+
+
+def test_the_bill_of_materials_has_every_dependency_once_with_version_and_url():
+    bill = runpy.run_path(str(TOOLS / "sbom.py"))["bill"]()
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "normscope")
+    urls = [one["purl"] for one in bill["components"]]
+    assert len(set(urls)) == len(urls)
+    found = {one["name"].lower(): one for one in bill["components"]}
+    for name in ("torch", "numpy", "pillow", "safetensors", "scipy"):
+        assert found[name]["version"]
+        assert found[name]["licenses"][0]["license"]["name"]
+
+
+def test_hashes_are_requirements_that_pip_takes():
+    requirements = runpy.run_path(str(TOOLS / "hashes.py"))["requirements"]
+    digest = {"archive_info": {"hashes": {"sha256": "ab" * 32}}}
+    report = [{"metadata": {"name": name, "version": "1.0"}, "download_info": digest} for name in ("b", "A")]
+    assert requirements({"install": report}) == "".join(f"{name}==1.0 --hash=sha256:{'ab' * 32}\n" for name in "Ab")
