@@ -129,7 +129,7 @@ def test_any_failure_is_a_result(monkeypatch, error):
 
 
 def test_a_value_that_is_not_finite_is_a_failure(monkeypatch):
-    monkeypatch.setattr(protocol, "measure", lambda cell, data: {"curve": [{"loss": float("nan")}]})
+    monkeypatch.setattr(protocol, "measure", lambda cell, data, device: {"curve": [{"loss": float("nan")}]})
     assert run(CELL, None)["error"].startswith("ValueError: Out of range float")
 
 

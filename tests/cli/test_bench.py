@@ -76,7 +76,7 @@ def test_the_data_set_is_loaded_once(bench, monkeypatch):
 
 def test_a_cell_that_fails_is_a_result_and_is_tried_again(bench, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(protocol, "measure", lambda cell, data: 1 / 0)
+        patch.setattr(protocol, "measure", lambda cell, data, device: 1 / 0)
         code, out, err = bench()
         assert code == 3
         assert "class 0 seed 0: ZeroDivisionError: division by zero" in out
