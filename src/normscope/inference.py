@@ -43,7 +43,7 @@ def raw_scores(method: Method, reference: Reference, images: Encoded) -> npt.NDA
 
 def check_finite(what: str, values: npt.NDArray[np.float64], images: Encoded) -> None:
     """Raise `NotFiniteError`, which names the first image of which a value is NaN or infinite."""
-    bad = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(1))
+    bad = np.flatnonzero(~np.isfinite(values).all(tuple(range(1, values.ndim))))
     if len(bad):
         index = int(bad[0] if images.indices is None else images.indices[bad[0]])
         paths = images.pixels.paths if isinstance(images.pixels, Store) else None

@@ -177,7 +177,6 @@ SWELLING = [
     ("base", {"score": "mc", "score_pairs": 2**40}),
     ("pretrained", {"side": 20_000}),
     ("pretrained", {"side": 2**40}),
-    ("knn", {"k": 2**40}),
 ]
 
 

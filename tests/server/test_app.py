@@ -13,7 +13,7 @@ HOSTILE = [
     "a\r\nSet-Cookie: b=c.png",
     "<script>alert(1)</script>",
     "=1+1.png",
-    "x" * 10_000,
+    "x" * 3_000,
 ]
 
 
@@ -36,6 +36,12 @@ def test_rows_are_those_of_the_command_line(client, parts, explaining, capsys):
     assert answer.json() == expected
     assert [row["path"] for row in expected] == [str(path) for path in paths]
     assert [row["error"] for row in expected].count(None) == len(paths) - 1
+
+
+def test_a_name_of_ten_kilobytes_is_refused(client, good):
+    answer = client.post("/score", files=[("files", ("x" * 10_000, good[0]))])
+    assert 400 <= answer.status_code < 500
+    assert set(answer.json()) == {"error"}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
