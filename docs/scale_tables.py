@@ -12,8 +12,9 @@ SIZES = {"a million": 10**6, "a billion": 10**9}
 
 
 def spread(values: Sequence[float]) -> str:
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.2f} ± {deviation:.2f}"
+    """Mean and standard deviation; one value has none."""
+    mean = f"{statistics.mean(values):.2f}"
+    return f"{mean} ± {statistics.stdev(values):.2f}" if len(values) > 1 else mean
 
 
 def training() -> str:
