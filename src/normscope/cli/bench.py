@@ -73,7 +73,7 @@ def bench(
             for seed in range(seeds)
             for normal in normals
         ]
-        with crew_on(on, jobs, data_root, threads or threads_for(jobs)) as crew:
+        with crew_on(on, jobs, data_root, threads or (1 if on == "ray" else threads_for(jobs))) as crew:
             todo = missing(cells, out, crew[0].checksum(dataset))
             say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo.cells)} already in {out}")
             with deferred() as stop, closing(run_all(todo, crew, stop)) as results:

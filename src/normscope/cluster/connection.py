@@ -1,6 +1,7 @@
 """The Ray cluster that this process belongs to, or one of its own on this machine."""
 
 import importlib
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,9 +38,13 @@ def require_ray() -> None:
 
 
 def slots(cpus: int, gpus: int = 0) -> int:
-    """How many tasks of so many CPUs (and GPUs) the cluster can run at a time; one at least."""
+    """How many tasks of so many CPUs (and GPUs) the cluster can run at a time; a task needs a machine that has them."""
     import ray
 
-    total = ray.cluster_resources()
-    room = int(total.get("CPU", 0) // cpus)
-    return max(1, min(room, int(total.get("GPU", 0) // gpus)) if gpus else room)
+    machines = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+    found = sum(
+        int(min(one.get("CPU", 0) // cpus, one.get("GPU", 0) // gpus if gpus else math.inf)) for one in machines
+    )
+    if not found:
+        raise ClusterError(f"no machine of the cluster has {cpus} cores; give fewer --threads")
+    return found
