@@ -81,5 +81,12 @@ def concatenated(of: Callable[[Tensor], Tensor], method: Method, images: Encoded
     """`of` every batch, one after the other, in eval mode."""
     method.eval()
     with torch.inference_mode():
-        parts = [of(batch).double().cpu() for batch in images]
+        parts = [as_float64(of(batch)) for batch in images]
     return torch.cat(parts).numpy() if parts else np.empty(0)
+
+
+def as_float64(values: Tensor) -> Tensor:
+    """On the CPU. Complex ones, to which a setting that is not ours may lead, are refused: torch would cut them."""
+    if values.is_complex():
+        raise ValueError("scores are complex numbers")
+    return values.double().cpu()

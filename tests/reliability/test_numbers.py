@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 from small_methods import NAMES, detector, pictures
 
+from normscope import Detector
 from normscope.errors import NormscopeError, NotFiniteError, TrainingError
 from normscope.methods.knn import KNN
 from normscope.methods.pca import PCA
@@ -139,3 +140,11 @@ def test_the_promised_false_alarm_rate_is_kept(tally, fits, method, n, rate):
     assert alarms > 0 or fits < 100, "a threshold that flags nothing keeps every promise"
     what = f"numbers: simulated fits of {method} to {n} images, promised rate exceeded"
     tally(what, fits, int(alarms > most), alarms=alarms, promised=round(promised * fits, 1))
+
+
+def test_complex_scores_are_refused(monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
+    one = Detector("pca", false_alarm_rate=None).fit(images)
+    monkeypatch.setattr(type(one.model.method), "score", lambda own, x, reference: torch.ones(len(x)) * 1j)
+    with pytest.raises(ValueError, match="complex"):
+        one.score(images)
