@@ -167,6 +167,33 @@ def test_few_images_are_trained_for_the_least_steps_however_many_epochs_these_ar
     assert run(Weight(Phase("train", 3, least_steps=5)))[0].steps == 6
 
 
+@pytest.mark.parametrize(("recorded", "steps"), [(0.9, 8), (0.1, 14)])
+def test_a_phase_goes_on_for_all_its_epochs_unless_half_of_its_least_steps_are_enough(recorded, steps):
+    asked = []
+
+    def enough(averages):
+        asked.append(averages["told"])
+        return averages["told"] > 0.5
+
+    method = Weight(
+        Phase("train", 7, least_steps=8, enough=enough),
+        during=lambda step: {"told": torch.tensor(recorded if step <= 4 else 0.5)},
+    )
+    assert train(method, PIXELS, Plan(), Observer()).steps == steps  # ten images in batches of four: 2 steps an epoch
+    assert asked == [pytest.approx(recorded)]
+    progress = [call.progress for call in method.calls]
+    assert progress[4] == 0.5
+    assert progress == sorted(progress)
+    assert max(progress) == pytest.approx(1 - 0.5 / (steps - 4))
+
+
+def test_epochs_of_the_plan_are_kept_whether_or_not_they_are_enough():
+    method = Weight(Phase("train", 5, least_steps=8, enough=lambda averages: False))
+    assert train(method, PIXELS, Plan(epochs=3), Observer()).steps == 6
+
+
+
+
 @pytest.mark.parametrize("phase", [Phase("train", 0), Phase("train", 3, batch_size=0)])
 def test_settings_that_leave_nothing_to_train_are_refused(phase):
     with pytest.raises(SettingError, match=r"(has 0 epochs|batch_size is 0); give 1 or more"):
@@ -238,6 +265,13 @@ def test_the_budget_is_shared_out_by_the_epochs_of_the_phases(clock):
     phases = [call.phase for call in method.calls]
     assert phases.count("one") == pytest.approx(250, abs=1)
     assert phases.count("two") == pytest.approx(750, abs=1)
+
+
+def test_a_phase_that_goes_on_ends_with_the_budget(clock):
+    longer = Phase("train", 10**6, least_steps=60, enough=lambda averages: False)
+    outcome, seen = run(spending(clock, lambda step: 0.1, longer), Plan(budget=20.0))
+    assert outcome.steps == pytest.approx(200, abs=5)
+    assert [one.steps for one in seen if one.step == 29] == [60]
 
 
 def test_a_budget_too_small_for_anything_is_one_step(clock):

@@ -58,6 +58,7 @@ class Place:
     before: int = 0  # steps of earlier phases
     step: int = 0
     steps: int | None = None  # as planned: None while the first ones are measured
+    extended: bool = False  # to all epochs of a phase that its least steps were not `enough` for
     seconds: float = 0.0
     planned_step: int = 0  # when the last plan was made: step, seconds, and progress
     planned_seconds: float = 0.0
@@ -159,13 +160,20 @@ class Run:
             for name, state in saved.items():
                 self.optimizers[name].load_state_dict(state)
         self.per_epoch = steps_per_epoch(len(self.pixels), phase.batch_size)
-        epochs = self.plan.epochs
-        self.most = epochs * self.per_epoch if epochs else max(phase.epochs * self.per_epoch, phase.least_steps)
         self.allowed = share_of_budget(self.method, phase, self.plan)
         if self.allowed is None:
             self.place.steps = self.most
         self.indices = shuffled(len(self.pixels), phase.batch_size, self.place.step, self.plan.seed, self.place.phase)
         self.method.train()
+
+    @property
+    def most(self) -> int:
+        """Steps of the phase; a budget may allow fewer."""
+        if self.plan.epochs:
+            return self.plan.epochs * self.per_epoch
+        if self.phase.enough and not self.place.extended:
+            return self.phase.least_steps
+        return max(self.phase.epochs * self.per_epoch, self.phase.least_steps)
 
     def phase_done(self) -> bool:
         return self.place.steps is not None and self.place.step >= self.place.steps
@@ -186,6 +194,7 @@ class Run:
         seconds = time.perf_counter() - began
         place.durations.append(seconds if self.allowed is None else from_rank_0(seconds))
         place.seconds += place.durations[-1]
+        self.extend_if_needed()
         if self.allowed is None:
             place.durations.clear()
         elif self.plan_due(self.allowed):
@@ -193,6 +202,16 @@ class Run:
         self.show(
             Progress(self.phase.name, place.step, place.steps, place.step // self.per_epoch, place.seconds, record)
         )
+
+    def extend_if_needed(self) -> None:
+        """Halfway through the least steps of a phase that asks whether these are enough."""
+        place, phase = self.place, self.phase
+        if phase.enough is None or self.plan.epochs or place.step != phase.least_steps // 2:
+            return
+        if not phase.enough(self.health.averages):
+            place.planned_progress, place.planned_step = place.progress(self.most), place.step
+            place.extended = True
+            place.steps = self.most  # until the budget is looked at again
 
     def plan_due(self, allowed: float) -> bool:
         place = self.place

@@ -56,7 +56,9 @@ class Phase(NamedTuple):
     """A stretch of training with its own optimisers.
 
     `rate` turns the share done, in [0, 1), into a factor of the learning rates. Few images make short epochs, so a
-    phase may ask for `least_steps` however many epochs these are.
+    phase may ask for `least_steps` however many epochs these are. A phase with `enough` is planned for its least steps
+    alone; halfway through them it is given the running averages of what was recorded, and if these are not enough the
+    phase goes on for all its epochs: a stop that looks at no label and at no held-out image.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Phase(NamedTuple):
     batch_size: int
     rate: Callable[[float], float] = constant
     least_steps: int = 0
+    enough: Callable[[Mapping[str, float]], bool] | None = None
 
 
 class MethodSettings(Protocol):
