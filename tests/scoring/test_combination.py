@@ -21,7 +21,6 @@ def test_a_heavier_score_counts_more():
 def test_the_share_found_is_at_the_false_alarm_rate():
     normal = torch.arange(100.0)
     assert share_found(normal, torch.tensor([90.0, 96.0, 200.0, 300.0])) == 0.75
-    assert share_found(normal, torch.empty(0)) == 0.5
 
 
 def codes_like(*, alike):
@@ -32,19 +31,23 @@ def codes_like(*, alike):
 
 
 def test_alike_images_are_judged_by_their_locations():
-    one = torch.tensor([0.5])
-    assert weights_of(codes_like(alike=True), one)[1] > 0.9
-    assert weights_of(codes_like(alike=False), one)[1] < 0.1
-    assert weights_of(codes_like(alike=True), one).sum() == pytest.approx(1)
+    assert weights_of(codes_like(alike=True), None)[1] > 0.9
+    assert weights_of(codes_like(alike=False), None)[1] < 0.1
+    assert weights_of(codes_like(alike=True), None).sum() == pytest.approx(1)
 
 
-def test_parts_that_look_at_locations_count_by_the_odds_that_they_find_a_self_made_defect():
-    codes = codes_like(alike=True)
-    _, first, second = weights_of(codes, torch.tensor([0.5, 0.9]))
-    assert second == pytest.approx(9 * first)
+def test_alike_images_are_judged_by_what_finds_self_made_defects():
+    weights = weights_of(codes_like(alike=True), torch.tensor([0.5, 0.8, 0.9]))
+    code, local, head = weights.tolist()
+    assert local == pytest.approx(2 * code, rel=0.01)
+    assert head == pytest.approx(3 * code, rel=0.01)
+
+
+def test_images_that_differ_are_judged_as_a_whole_whatever_finds_self_made_defects():
+    assert weights_of(codes_like(alike=False), torch.tensor([0.1, 0.8, 0.9]))[0] > 0.9
 
 
 def test_no_part_is_deaf():
-    weights = weights_of(codes_like(alike=True), torch.tensor([0.0, 1.0]))
+    weights = weights_of(codes_like(alike=True), torch.tensor([0.0, 0.0, 1.0]))
     assert weights.min() > 0.015
     assert weights.sum() == pytest.approx(1)

@@ -192,8 +192,6 @@ def test_epochs_of_the_plan_are_kept_whether_or_not_they_are_enough():
     assert train(method, PIXELS, Plan(epochs=3), Observer()).steps == 6
 
 
-
-
 @pytest.mark.parametrize("phase", [Phase("train", 0), Phase("train", 3, batch_size=0)])
 def test_settings_that_leave_nothing_to_train_are_refused(phase):
     with pytest.raises(SettingError, match=r"(has 0 epochs|batch_size is 0); give 1 or more"):

@@ -13,7 +13,7 @@ def images():
 
 
 def test_what_changed_is_marked_and_the_rest_is_as_it_was(images):
-    changed, where = defective(images)
+    changed, where, _ = defective(images)
     difference = (changed - images).abs().amax(1)
     assert (difference[~where] <= defects.VISIBLE).all()
     assert (difference[where] > defects.VISIBLE).all()
@@ -40,7 +40,16 @@ def test_shapes_differ_from_draw_to_draw(shape):
     assert len({tuple(mask.nonzero().float().mean(0).tolist()) for mask in masks}) > 5
 
 
-@pytest.mark.parametrize("filling", defects.FILLINGS)
+def test_the_fillings_of_an_image_are_of_one_family(images, monkeypatch):
+    monkeypatch.setattr(defects, "FAMILIES", ((torch.zeros_like,), (torch.ones_like,)))
+    changed, where, family = defective(images)
+    assert set(family.tolist()) == {0, 1}
+    for image, before, inside, kind in zip(changed, images, where, family, strict=True):
+        assert ((image > before).any(0) | (image < before).any(0))[inside].all()
+        assert torch.where(inside, image, -1).amax() > 0.3 if kind else torch.where(inside, image, 0).abs().amin() < 0.1
+
+
+@pytest.mark.parametrize("filling", [filling for family in defects.FAMILIES for filling in family])
 def test_fillings_keep_the_range(filling, images):
     torch.manual_seed(2)
     filled = filling(images[0]).expand_as(images[0])

@@ -1,10 +1,10 @@
 """Surprisal of what an encoder sees that learnt from ImageNet: of an image, of its hottest location, of defects."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,16 @@ from normscope.images.size import SMALL
 from normscope.networks.pretrained import LITE0, Frozen, two_sizes, unit_code
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
 from normscope.scoring.defects import fit_head, hottest, logits, rows_at
-from normscope.scoring.local import MOST_MAPS, USUAL, columns, fit_local, local_surprisal, random_channels, smooth
+from normscope.scoring.local import (
+    MOST_MAPS,
+    USUAL,
+    columns,
+    fit_local,
+    local_surprisal,
+    random_channels,
+    smooth,
+    with_neighbours,
+)
 from normscope.scoring.local import hottest as hottest_location
 from normscope.scoring.surprisal import fit_gaussians, gaussians
 from normscope.scoring.survival import fit_survival, survival
@@ -28,7 +37,7 @@ MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 ROWS = 150  # of an image, at most, for the head
 TOGETHER = 8  # images whose pixels or fine maps are worked on at once
-WARMTH = (0.2, 0.6)  # how much log odds of a defect and log surprisal count in the log of heat
+WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat, times the ratio of their weights
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
 REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 COVERED = 0.15  # share of a location that a defect must cover to count as one
@@ -99,10 +108,11 @@ class Pretrained(Method):
         return torch.cat([*codes, *(one.flatten(1) for one in maps[-len(self.map_shapes) :])], 1)
 
     def encode_defective(self, images: Tensor) -> Tensor:
-        """`encode` of the images with self-made defects; behind it the share of each location that these cover."""
-        changed, where = defective(images)
+        """`encode` of the images with self-made defects; behind it their family, and the share of each location that
+        they cover."""
+        changed, where, family = defective(images)
         covered = F.adaptive_avg_pool2d(where[:, None].float(), (self.map_shapes[0][1], self.map_shapes[0][2]))
-        return torch.cat([self.encode(changed), covered.flatten(1)], 1)
+        return torch.cat([self.encode(changed), family[:, None], covered.flatten(1)], 1)
 
     @property
     def code_length(self) -> int:
@@ -119,8 +129,13 @@ class Pretrained(Method):
         return [one.unflatten(1, shape).float() for one, shape in zip(pieces, self.map_shapes, strict=True)]
 
     def maps(self, encoded: Tensor, channels: Tensor) -> Tensor:
-        """[n, c, h, w]: these channels of the maps at 1/8 and 1/16, side by side."""
+        """[n, c, h, w]: these channels of the maps at 1/8 and 1/16, side by side.
+
+        Averaged over 3 × 3 locations where defects are looked for: what is a little out of place differs less.
+        """
         coarse = self.all_maps(encoded)[-2:]
+        if self.has_head:
+            coarse = [with_neighbours(one) for one in coarse]
         return columns(coarse, grid_of(coarse[0].shape[2:]))[:, channels]
 
     def finish(self, batches: Batches) -> Reference:
@@ -136,56 +151,62 @@ class Pretrained(Method):
         changed_maps = [self.maps(encoded, channels) for encoded in changed]
         fit, surprisal = partial(fit_gaussians, d=self.code_length), partial(gaussians, d=self.code_length)
         whole = [one.sum(1) for one in two_fold_pair(codes, changed_codes, drawn_in, fit, surprisal)]
-        usual, after = two_fold_pair(maps, changed_maps, places, fit_local, local_surprisal)
-        local = (hottest_location(usual), hottest_location(after))
-        hot = {"hot": local[0].quantile(USUAL)}
-        parts = {"code": (fit(codes), whole[0], whole[1]), "local": ({**fit_local(maps), **hot}, *local)}
-        if self.has_head and (head := self.fit_defects(batches.subset(drawn_in), usual[places], changed, after)):
-            parts["head"] = head
-        found = torch.stack([share_found(*scores) for _, *scores in parts.values()])
-        reference = {
-            "channels": channels,
-            "found": found,
-            "weights": weights_of(codes[:, : self.code_length], found[1:]),
+        normal, defects = two_fold_pair(maps, changed_maps, places, fit_local, local_surprisal)
+        local = {**fit_local(maps), "hot": hottest_location(normal).quantile(USUAL)}
+        parts = {
+            "code": Part(fit(codes), *whole),
+            "local": Part(local, hottest_location(normal), hottest_location(defects)),
         }
-        for name, (fitted, normal, _) in parts.items():
-            scaled = {**fitted, **fit_survival(normal[:, None])}
-            reference |= {f"{name}.{key}": value for key, value in scaled.items()}
+        at_defects = normal[torch.from_numpy(places).to(normal.device)]
+        head = self.fit_defects(batches.subset(drawn_in), at_defects, changed, defects) if self.has_head else None
+        if head:
+            parts["head"] = head.part
+        found = torch.stack([share_found(one.normal, one.defects) for one in parts.values()]) if head else None
+        reference = {"channels": channels, "weights": weights_of(codes[:, : self.code_length], found)}
+        if head and found is not None:
+            warmth = WARMTH * reference["weights"][2] / reference["weights"][1]
+            hot = peak(log_heat(head.odds, at_defects, warmth)).quantile(USUAL)
+            reference |= {"found": found, "head.warmth": warmth, "head.hot": hot}
+        for name, one in parts.items():
+            fitted = {**one.reference, **fit_survival(one.normal[:, None])}
+            reference |= {f"{name}.{key}": value for key, value in fitted.items()}
         return reference
 
-    def fit_defects(
-        self, normal: Batches, usual: Tensor, changed: Batches, after: Tensor
-    ) -> tuple[Reference, Tensor, Tensor] | None:
-        """The head, and its two-fold scores of the images without and with defects; None if no defect can be seen.
+    def fit_defects(self, normal: Batches, surprisal: Tensor, changed: Batches, defects: Tensor) -> "Head | None":
+        """The head, and its scores of images without and with defects when fitted to those with the other family of
+        defects; None if no defect can be seen.
 
-        `usual` and `after` are the two-fold surprisals [n, h, w] of the locations of both.
+        `surprisal` and `defects` are the two-fold surprisals [n, h, w] of the locations of both.
         """
-        rows, defects = list[Tensor](), list[Tensor]()
-        for (encoded, surprisal), (other, unusual) in zip(beside(normal, usual), beside(changed, after), strict=True):
-            maps, covered = self.evidence(other, unusual), self.covered(other)
+        rows, positives, families = list[Tensor](), list[Tensor](), list[Tensor]()
+        pairs = zip(beside(normal, surprisal), beside(changed, defects), strict=True)
+        for (encoded, usual), (encoded_defects, unusual) in pairs:
+            maps, (family, covered) = self.evidence(encoded_defects, unusual), self.drawn(encoded_defects)
             far = F.max_pool2d(covered[:, None], 5, 1, 2)[:, 0] == 0
-            anywhere = rows_at(self.evidence(encoded, surprisal), torch.ones_like(far), ROWS)
+            anywhere = rows_at(self.evidence(encoded, usual), torch.ones_like(far), ROWS)
             rows += map(torch.cat, zip(anywhere, rows_at(maps, far, ROWS), strict=True))
-            defects += rows_at(maps, covered > COVERED, ROWS)
-        fold = np.arange(len(rows)) % 2
-        if not all(any(len(defects[i]) for i in np.flatnonzero(fold == one)) for one in (0, 1)):
+            positives += rows_at(maps, covered > COVERED, ROWS)
+            families.append(family)
+        fold = torch.cat(families).cpu().numpy()
+        if not all(any(len(positives[i]) for i in np.flatnonzero(fold == one)) for one in (0, 1)):
             return None
 
         def fitted(indices: npt.NDArray[np.intp]) -> Reference:
-            return fit_head(torch.cat([rows[i] for i in indices]), torch.cat([defects[i] for i in indices]))
+            return fit_head(torch.cat([rows[i] for i in indices]), torch.cat([positives[i] for i in indices]))
 
-        scores, peaks = torch.empty(2, len(rows)).to(rows[0]), torch.empty(2, len(rows)).to(rows[0])
+        scores = torch.empty(2, len(rows)).to(surprisal)
+        odds = torch.empty(len(rows), *self.map_shapes[0][1:]).to(surprisal)
         for one in (0, 1):
-            own, half = np.flatnonzero(fold == one), fitted(np.flatnonzero(fold != one))
-            for row, (images, surprisals) in enumerate(((normal, usual), (changed, after))):
-                pairs = beside(images.subset(own), surprisals[torch.from_numpy(own).to(surprisals.device)])
-                found = [(hottest(odds), peak(log_heat(odds, near))) for odds, near in self.judged(pairs, half)]
-                scores[row, own], peaks[row, own] = map(torch.cat, zip(*found, strict=True))
-        return {**fitted(np.arange(len(rows))), "hot": peaks[0].quantile(USUAL)}, scores[0], scores[1]
+            own, head = np.flatnonzero(fold == one), fitted(np.flatnonzero(fold != one))
+            at = torch.from_numpy(own).to(surprisal.device)
+            odds[at] = self.defect_maps(normal.subset(own), surprisal[at], head)
+            scores[0, at] = hottest(odds[at])
+            scores[1, at] = hottest(self.defect_maps(changed.subset(own), defects[at], head))
+        return Head(Part(fitted(np.arange(len(rows))), *scores), odds)
 
-    def judged(self, pairs: Iterable[tuple[Tensor, Tensor]], head: Reference) -> Iterator[tuple[Tensor, Tensor]]:
-        """`defect_map` of each, and the surprisal beside it."""
-        return ((self.defect_map(encoded, surprisal, head), surprisal) for encoded, surprisal in pairs)
+    def defect_maps(self, images: Batches, surprisal: Tensor, head: Reference) -> Tensor:
+        """`defect_map` of all batches."""
+        return torch.cat([self.defect_map(encoded, one, head) for encoded, one in beside(images, surprisal)])
 
     def evidence(self, encoded: Tensor, surprisal: Tensor) -> list[Tensor]:
         """What the head judges locations by, [n, c, h, w] of several scales: the maps, and the surprisal [n, h, w] of
@@ -197,10 +218,11 @@ class Pretrained(Method):
         few = zip(encoded.split(TOGETHER), surprisal.split(TOGETHER), strict=True)
         return torch.cat([logits(self.evidence(*pair), head) for pair in few])
 
-    def covered(self, encoded: Tensor) -> Tensor:
-        """[n, h, w]: the share that a defect covers, behind what `encode` gives."""
+    def drawn(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
+        """What `encode_defective` has behind the rest: the family [n], and the share [n, h, w] that defects cover."""
         grid = self.map_shapes[0][1:]
-        return encoded[:, -math.prod(grid) :].unflatten(1, grid).float()
+        behind = encoded[:, -math.prod(grid) - 1 :].float()
+        return behind[:, 0], behind[:, 1:].unflatten(1, grid)
 
     def summary(self, reference: Reference) -> str | None:
         counts = [
@@ -229,14 +251,31 @@ class Pretrained(Method):
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), local)
         if not head:
             return smooth(surprisal) / local["hot"]
-        return (log_heat(self.defect_map(encoded, surprisal, head), surprisal) - head["hot"]).exp()
+        heat = log_heat(self.defect_map(encoded, surprisal, head), surprisal, head["warmth"])
+        return (heat - head["hot"]).exp()
 
 
-def log_heat(odds: Tensor, surprisal: Tensor) -> Tensor:
+class Part(NamedTuple):
+    """One of the scores: what is fitted, and scores [n] of normal images and of those with self-made defects, by what
+    was fitted to others."""
+
+    reference: Reference
+    normal: Tensor
+    defects: Tensor
+
+
+class Head(NamedTuple):
+    """The part that looks for self-made defects, and its log odds [n, h, w] at locations of normal images."""
+
+    part: Part
+    odds: Tensor
+
+
+def log_heat(odds: Tensor, surprisal: Tensor, warmth: Tensor) -> Tensor:
     """Of log odds of a defect [n, h, w], and of the surprisal of locations at a coarser grid."""
     fine = F.interpolate(smooth(surprisal)[:, None], odds.shape[1:], mode="bilinear", align_corners=False)[:, 0]
     width = min(odds.shape[1:]) // REGIONS // 2 * 2 + 1
-    return WARMTH[0] * smooth(odds, width) + WARMTH[1] * fine.clamp(min=1e-3).log()
+    return warmth * smooth(odds, width) + fine.clamp(min=1e-3).log()
 
 
 def peak(maps: Tensor) -> Tensor:

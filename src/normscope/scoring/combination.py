@@ -18,23 +18,27 @@ def combined(nats: Tensor, weights: Tensor) -> Tensor:
 
 
 def share_found(normal: Tensor, changed: Tensor) -> Tensor:
-    """The share of images with self-made defects that are above all but a few of the normal ones; ½ without any."""
-    if len(changed) == 0:
-        return torch.full((), 0.5).to(normal)
+    """The share of images with self-made defects that are above all but a few of the normal ones."""
     return (changed > normal.quantile(1 - FALSE_ALARMS)).float().mean()
 
 
-def weights_of(codes: Tensor, found: Tensor) -> Tensor:
-    """How much the parts count, of sum 1: the whole image, and those that look at locations, by what they have `found`.
+def weights_of(codes: Tensor, found: Tensor | None) -> Tensor:
+    """How much the parts count, of sum 1, the whole image first; `found` [k] is what share of self-made defects each
+    of them finds. Without any there are two, the other being the hottest location.
 
     Pictures of one thing from one place are alike, and what is wrong with such a thing is at some place in it; where
     normal pictures differ from each other, as those of dogs do, an anomaly is another kind of thing. The mean cosine of
-    two normal codes says which it is, without a label. The parts that look at locations share what is theirs by the
-    odds that they find a self-made defect.
+    two normal codes says which it is, without a label, and so what the whole image counts for. The rest is shared out
+    by the root of the odds of finding a self-made defect: real ones are of other kinds, so the odds say too much.
     """
     alike = codes.mean(0).square().sum().clamp(0, 1)
     whole = (1 - alike) ** 4 / ((1 - alike) ** 4 + alike**4)
-    share = found.clamp(0.01, 0.99)
-    odds = share / (1 - share)
-    weights = torch.cat([whole[None], (1 - whole) * odds / odds.sum()]).clamp(min=LEAST)
+    if found is None:
+        weights = torch.stack([whole, 1 - whole])
+    else:
+        share = found.clamp(0.01, 0.99)
+        odds = (share / (1 - share)).sqrt()
+        weights = (1 - whole) * odds / odds.sum()
+        weights[0] += whole
+    weights = weights.clamp(min=LEAST)
     return weights / weights.sum()

@@ -37,6 +37,11 @@ def columns(maps: Sequence[Tensor], grid: Sequence[int]) -> Tensor:
     return torch.cat([F.interpolate(x, tuple(grid), mode="bilinear", align_corners=False) for x in maps], 1)
 
 
+def with_neighbours(maps: Tensor) -> Tensor:
+    """Maps [n, c, h, w] averaged over 3 × 3 locations."""
+    return F.avg_pool2d(maps, 3, stride=1, padding=1, count_include_pad=False)
+
+
 def fit_local(maps: Tensor) -> Reference:
     """A Gaussian for each location of maps [n, c, h, w]: mean [h·w, c] and whitener [h·w, c, c], which is in half
     precision: it is most of a model file, and scores change by less than a thousandth.

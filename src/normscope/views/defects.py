@@ -13,21 +13,23 @@ VISIBLE = 0.08  # change of a pixel, of a range of 2, below which it is none
 BLUR = 9  # pixels
 
 
-def defective(images: Tensor) -> tuple[Tensor, Tensor]:
-    """Float images [n, c, h, w] with a few defects each, and the pixels that they changed, bool [n, h, w].
+def defective(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Float images [n, c, h, w] with a few defects each, the pixels that they changed, bool [n, h, w], and which of two
+    families the fillings of each image are from, [n]: so what learnt from one family can be tried on the other.
 
     As in methods that learn from such images (CutPaste, Li et al. 2021; DRÆM, Zavrtanik et al. 2021), a shape and a
     filling are drawn for each defect: a spot with an irregular edge or a bent scratch, filled with another part of the
     image, the image moved a little, one of its colours, something brighter or darker, a blur or noise. Half of the
     edges fade, and the filling is laid over the image with an opacity of its own: real defects are often faint.
     """
-    result = images.clone()
-    for image, changed in zip(images, result, strict=True):
+    result, family = images.clone(), torch.randint(len(FAMILIES), (len(images),))
+    for image, changed, kind in zip(images, result, family.tolist(), strict=True):
+        fillings = FAMILIES[kind]
         for _ in range(TIMES):
-            shape, filling = SHAPES[number(len(SHAPES))], FILLINGS[number(len(FILLINGS))]
+            shape, filling = SHAPES[number(len(SHAPES))], fillings[number(len(fillings))]
             opacity = uniform(FAINTEST, 1) * fading(shape(*image.shape[1:])).to(image)
             changed += opacity * (filling(image) - changed)
-    return result, (result - images).abs().amax(1) > VISIBLE
+    return result, (result - images).abs().amax(1) > VISIBLE, family.to(images.device)
 
 
 def fading(inside: Tensor) -> Tensor:
@@ -94,7 +96,7 @@ def noise(image: Tensor) -> Tensor:
 
 
 SHAPES = (spot, scratch)
-FILLINGS = (elsewhere, displaced, colour, shade, blur, noise)
+FAMILIES = ((elsewhere, colour, blur), (displaced, shade, noise))
 
 
 def box_blur(image: Tensor, width: int) -> Tensor:
