@@ -7,8 +7,8 @@ import torch
 
 from normscope.calibration import Calibration
 from normscope.folds import drawn, out_of_fold
+from normscope.scoring.held_out import two_fold
 from normscope.scoring.surprisal import fit_gaussian, gaussian
-from normscope.scoring.two_fold import two_fold
 from normscope.training import loop
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method

@@ -7,7 +7,7 @@ import numpy as np
 from normscope import inference
 from normscope.calibration import Calibration, Indices
 from normscope.errors import ImageFolderError, SettingError
-from normscope.folds import drawn, out_of_fold
+from normscope.folds import drawn, held_out
 from normscope.images.store import Store
 from normscope.methods import find
 from normscope.options import Options
@@ -44,14 +44,18 @@ def finish(
     seed, rate, cross = options.seed, options.false_alarm_rate, not method.phases()
     if rate is None:
         return Finished(loop.finish(method, images.subset(training), seed), None, [])
-    n, outliers, kept = len(normal), list[Outlier](), np.ones(len(normal), bool)
+    n, reference, outliers, kept = len(normal), None, list[Outlier](), np.ones(len(normal), bool)
     if cross or method.scores_quickly:
         folds = drawn(n, np.random.default_rng((seed, FOLDS))) if cross else np.arange(n) % 2
-        plain = scores = out_of_fold(method, images, folds, seed, "calibrating" if cross else "looking for outliers")
+        doing = "calibrating" if cross else "looking for outliers"
+        reference, plain = held_out(method, images, folds, seed, doing)
+        scores = plain
         if exclude_outliers:
+            reference = None
             kept, scores = trimmed(method, images, folds, seed, plain)
         outliers = find_outliers(normal, plain, scores)
-    reference = loop.finish(method, images.subset(training[kept[training]]), seed)
+    if reference is None:
+        reference = loop.finish(method, images.subset(training[kept[training]]), seed)
     excluded = [one.position for one in outliers] if exclude_outliers else []
     if cross:
         return Finished(reference, Calibration(np.delete(scores, excluded), rate, "cross"), outliers)

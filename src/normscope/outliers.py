@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from normscope.folds import out_of_fold
+from normscope.folds import held_out
 from normscope.images.store import Store
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method
@@ -42,7 +42,7 @@ def trimmed(
 ) -> tuple[npt.NDArray[np.bool_], Scores]:
     """Which images agree best, the share 1 − `TRIMMED`, and scores of all under references fitted to those alone.
 
-    From out-of-fold scores of all images: the highest are left out, all are scored again, and so on (the concentration
+    From held-out scores of all images: the highest are left out, all are scored again, and so on (the concentration
     steps of Rousseeuw & van Driessen 1999). Many outliers that are like each other hide one another no longer.
     """
     kept = np.ones(len(scores), bool)
@@ -50,7 +50,7 @@ def trimmed(
         before, kept = kept, scores <= np.quantile(scores, 1 - TRIMMED)
         if (before == kept).all():
             break
-        scores = out_of_fold(method, images, folds, seed, "looking for outliers", kept)
+        _, scores = held_out(method, images, folds, seed, "looking for outliers", kept)
     return scores <= np.quantile(scores, 1 - TRIMMED), scores
 
 

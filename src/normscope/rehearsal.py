@@ -27,6 +27,7 @@ from normscope.images.size import Size
 from normscope.intake import Images
 from normscope.options import Options
 from normscope.outliers import ROUNDS
+from normscope.scoring.held_out import fold_count
 from normscope.training import loop
 from normscope.training.batches import to_float
 from normscope.training.budget import MEASURED, WARM_UP
@@ -76,12 +77,16 @@ def forecast(
     if ready.method.phases():
         training, finishing, steps = trained(ready, exclude_outliers, began)
     else:
-        folds = len(np.unique(own_folds(n, options.seed)))
         observer.images("rehearsing", 0, 1)
         rehearsed = rehearse(ready)
         observer.images("rehearsing", 1, 1)
-        times = folds * (1 + ROUNDS * exclude_outliers) if options.false_alarm_rate is not None else 0
-        finishing, kept = run_seconds(rehearsed, n, folds, times), rehearsed.kept(n, folds)
+        rounds = 0 if options.false_alarm_rate is None else 1 + ROUNDS * exclude_outliers
+        if ready.method.holds_out:  # the first round makes the reference on the way, unless outliers are left out of it
+            folds, each, times = fold_count(n), 1, rounds if exclude_outliers else 0
+        else:
+            folds = each = len(np.unique(own_folds(n, options.seed)))
+            times = folds * rounds
+        finishing, kept = run_seconds(rehearsed, n, each, times), rehearsed.kept(n, each)
     calibrated = n if folds else len(ready.calibrating)
     peak = peak_memory()
     return Forecast(
@@ -220,8 +225,9 @@ def run_seconds(one: Rehearsed, n: int, folds: int, times: int) -> float:
 
 
 def rehearse(ready: Prepared) -> Rehearsed:
-    """One fold of a method that trains nothing."""
-    folds = own_folds(len(ready.normal), ready.options.seed)
+    """One fold of a method that trains nothing; all images at once for one that holds out by itself."""
+    n = len(ready.normal)
+    folds = np.ones(n) if ready.method.holds_out else own_folds(n, ready.options.seed)
     others, own = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
     as_they_are = type(ready.method).encode is Method.encode
     return (rehearse_fold if as_they_are else rehearse_encoded)(ready, others, own)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from normscope.scoring.held_out import two_fold
 from normscope.scoring.local import columns, fit_heat, fit_local, heat, local_surprisal, random_channels, smooth
-from normscope.scoring.two_fold import two_fold
 from normscope.training.randomness import seeded
 
 

@@ -1,7 +1,7 @@
 """Surprisal of what an encoder sees that learnt from ImageNet: of an image, of its hottest location, of defects."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
@@ -16,6 +16,7 @@ from normscope.images.size import SMALL
 from normscope.networks.pretrained import LITE0, Frozen, two_sizes, unit_code
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
 from normscope.scoring.defects import fit_head, hottest, logits, rows_at
+from normscope.scoring.held_out import held_out, held_out_pair, random_folds
 from normscope.scoring.local import (
     MOST_MAPS,
     USUAL,
@@ -29,7 +30,6 @@ from normscope.scoring.local import (
 from normscope.scoring.local import hottest as hottest_location
 from normscope.scoring.surprisal import fit_gaussians, gaussians
 from normscope.scoring.survival import fit_survival, survival
-from normscope.scoring.two_fold import two_fold_pair
 from normscope.training.method import Batches, Method, Reference, part
 from normscope.views.defects import defective
 
@@ -41,6 +41,8 @@ WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
 REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 COVERED = 0.15  # share of a location that a defect must cover to count as one
+
+Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Pretrained(Method):
     (`views/defects.py`) by all maps and by the surprisal of the location: the objective's third term with
     pseudo-anomalies.
 
-    Each part's score becomes a surprisal in nats, −log of the share of normal images that reach it, by two-fold
+    Each part's score becomes a surprisal in nats, −log of the share of normal images that reach it, by held-out
     scores; the score of an image is that of a weighted mean of these p-values (`scoring/combination.py`). The weights
     follow from how alike normal images are and how many self-made defects each part finds: nothing is chosen by a
     label. At most `references` images make the reference; a budget has nothing to limit.
@@ -77,6 +79,7 @@ class Pretrained(Method):
     explains = True
     scaled_heat = True
     has_codes = True
+    holds_out = True
     rectangles = True
     largest_auto = 448
     pixels_auto = 2**26  # of 334 images at the largest side
@@ -139,74 +142,105 @@ class Pretrained(Method):
         return columns(coarse, grid_of(coarse[0].shape[2:]))[:, channels]
 
     def finish(self, batches: Batches) -> Reference:
-        s = self.settings
-        studied = spread(len(batches), s.local_references)
-        channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), s.channels)
-        codes = torch.cat([self.code(encoded) for encoded in batches])
-        maps = torch.cat([self.maps(encoded, channels) for encoded in batches.subset(studied)])
-        places = spread(len(studied), MOST_DEFECTIVE) if self.has_head else np.arange(0)
-        drawn_in = studied[places]
-        changed = batches.subset(drawn_in).through(self.encode_defective)
-        changed_codes = [self.code(encoded) for encoded in changed]
-        changed_maps = [self.maps(encoded, channels) for encoded in changed]
-        fit, surprisal = partial(fit_gaussians, d=self.code_length), partial(gaussians, d=self.code_length)
-        whole = [one.sum(1) for one in two_fold_pair(codes, changed_codes, drawn_in, fit, surprisal)]
-        normal, defects = two_fold_pair(maps, changed_maps, places, fit_local, local_surprisal)
-        local = {**fit_local(maps), "hot": hottest_location(normal).quantile(USUAL)}
-        parts = {
-            "code": Part(fit(codes), *whole),
-            "local": Part(local, hottest_location(normal), hottest_location(defects)),
-        }
-        at_defects = normal[torch.from_numpy(places).to(normal.device)]
-        head = self.fit_defects(batches.subset(drawn_in), at_defects, changed, defects) if self.has_head else None
-        if head:
-            parts["head"] = head.part
-        found = torch.stack([share_found(one.normal, one.defects) for one in parts.values()]) if head else None
-        reference = {"channels": channels, "weights": weights_of(codes[:, : self.code_length], found)}
+        return self.finish_held_out(batches)[0]
+
+    def finish_held_out(self, batches: Batches) -> tuple[Reference, Tensor]:
+        """Each part is fitted once for every fold and once to all images. Its held-out scores give it a scale and a
+        weight, and combined they are the held-out scores of the images."""
+        n = len(batches)
+        studied = spread(n, self.settings.local_references)
+        drawn_in = studied[spread(len(studied), MOST_DEFECTIVE)] if self.has_head else studied[:0]
+        defects = batches.subset(drawn_in).through(self.encode_defective)
+        channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), self.settings.channels)
+        fold = random_folds(n)
+        code = self.fit_code(batches, defects, fold, fold[drawn_in])
+        local = self.fit_locations(batches.subset(studied), defects, channels, fold[studied], fold[drawn_in])
+        near = local.normal[np.searchsorted(studied, drawn_in)]
+        pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects)
+        head = self.fit_defects(pairs, fold[drawn_in]) if self.has_head else None
+        found = torch.stack([code.found, local.found, head.found]) if head else None
+        weights = weights_of(torch.cat([self.code(encoded)[:, : self.code_length] for encoded in batches]), found)
+        reference = {"channels": channels, "weights": weights, **under("code", code.reference)}
+        reference |= under("local", {**local.reference, "hot": hottest_location(local.normal).quantile(USUAL)})
+        scores = [(np.arange(n), code.normal), (studied, hottest_location(local.normal))]
         if head and found is not None:
-            warmth = WARMTH * reference["weights"][2] / reference["weights"][1]
-            hot = peak(log_heat(head.odds, at_defects, warmth)).quantile(USUAL)
-            reference |= {"found": found, "head.warmth": warmth, "head.hot": hot}
-        for name, one in parts.items():
-            fitted = {**one.reference, **fit_survival(one.normal[:, None])}
-            reference |= {f"{name}.{key}": value for key, value in fitted.items()}
-        return reference
+            warmth = WARMTH * weights[2] / weights[1]
+            hot = peak(log_heat(head.normal, near, warmth)).quantile(USUAL)
+            reference |= under("head", {**head.reference, "warmth": warmth, "hot": hot}) | {"found": found}
+            scores.append((drawn_in, hottest(head.normal)))
+        parts = self.completed(scores, batches, reference)
+        reference |= under("survival", fit_survival(parts))
+        return reference, combined(held_out(parts, fold.to(parts.device), fit_survival, survival), weights)
 
-    def fit_defects(self, normal: Batches, surprisal: Tensor, changed: Batches, defects: Tensor) -> "Head | None":
-        """The head, and its scores of images without and with defects when fitted to those with the other family of
-        defects; None if no defect can be seen.
+    def fit_code(self, batches: Batches, defects: Batches, fold: Tensor, fold_of_defects: Tensor) -> "Fitted":
+        codes = torch.cat([self.code(encoded) for encoded in batches])
+        changed = torch.cat([codes[:0], *(self.code(encoded) for encoded in defects)])
+        fit = partial(fit_gaussians, d=self.code_length)
+        pair = held_out_pair(codes, fold, changed, fold_of_defects, fit, self.code_surprisal)
+        return Fitted(fit(codes), *pair, share_found(*pair))
 
-        `surprisal` and `defects` are the two-fold surprisals [n, h, w] of the locations of both.
+    def code_surprisal(self, codes: Tensor, reference: Reference) -> Tensor:
+        """Codes of all sizes → [n]."""
+        return gaussians(codes, reference, self.code_length).sum(1)
+
+    def fit_locations(
+        self, batches: Batches, defects: Batches, channels: Tensor, fold: Tensor, fold_of_defects: Tensor
+    ) -> "Fitted":
+        """Its `normal` and `defects` are surprisals of locations, [n, h, w]."""
+        maps = torch.cat([self.maps(encoded, channels) for encoded in batches])
+        changed = torch.cat([maps[:0], *(self.maps(encoded, channels) for encoded in defects)])
+        pair = held_out_pair(maps, fold, changed, fold_of_defects, fit_local, local_surprisal)
+        return Fitted(fit_local(maps), *pair, share_found(*map(hottest_location, pair)))
+
+    def fit_defects(self, pairs: "Pairs", fold: Tensor) -> "Fitted | None":
+        """The head: its `normal` are log odds of a defect, [n, h, w]; None if no defect can be seen.
+
+        What it has `found` is what it finds when fitted to images with the other family of defects: real ones are like
+        neither.
         """
-        rows, positives, families = list[Tensor](), list[Tensor](), list[Tensor]()
-        pairs = zip(beside(normal, surprisal), beside(changed, defects), strict=True)
-        for (encoded, usual), (encoded_defects, unusual) in pairs:
-            maps, (family, covered) = self.evidence(encoded_defects, unusual), self.drawn(encoded_defects)
-            far = F.max_pool2d(covered[:, None], 5, 1, 2)[:, 0] == 0
-            anywhere = rows_at(self.evidence(encoded, usual), torch.ones_like(far), ROWS)
-            rows += map(torch.cat, zip(anywhere, rows_at(maps, far, ROWS), strict=True))
-            positives += rows_at(maps, covered > COVERED, ROWS)
-            families.append(family)
-        fold = torch.cat(families).cpu().numpy()
-        if not all(any(len(positives[i]) for i in np.flatnonzero(fold == one)) for one in (0, 1)):
+        rows = self.rows(pairs)
+        if not all(any(len(rows.defects[i]) for i in np.flatnonzero(rows.family == one)) for one in (0, 1)):
             return None
+        odds = torch.empty(len(fold), *self.map_shapes[0][1:]).to(pairs.surprisal)
+        for one in fold.unique():
+            own = np.flatnonzero(fold.numpy() == one.item())
+            head = fit_to(rows, np.flatnonzero(fold.numpy() != one.item()))
+            odds[own] = self.defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head)
+        scores = torch.empty(2, len(fold)).to(odds)
+        for family in (0, 1):
+            own, head = np.flatnonzero(rows.family == family), fit_to(rows, np.flatnonzero(rows.family != family))
+            scores[0, own] = hottest(self.defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head))
+            scores[1, own] = hottest(self.defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], head))
+        return Fitted(fit_to(rows, np.arange(len(fold))), odds, odds[:0], share_found(*scores))
 
-        def fitted(indices: npt.NDArray[np.intp]) -> Reference:
-            return fit_head(torch.cat([rows[i] for i in indices]), torch.cat([positives[i] for i in indices]))
+    def rows(self, pairs: "Pairs") -> "Rows":
+        """Of each image: at locations of it as it was and far from its defects, and at these."""
+        normal, positive, families = list[Tensor](), list[Tensor](), list[Tensor]()
+        as_it_was, changed = beside(pairs.normal, pairs.surprisal), beside(pairs.defects, pairs.surprisal_of_defects)
+        for one, other in zip(as_it_was, changed, strict=True):
+            maps, (family, covered) = self.evidence(*other), self.drawn(other[0])
+            far = F.max_pool2d(covered[:, None], 5, 1, 2)[:, 0] == 0
+            anywhere = rows_at(self.evidence(*one), torch.ones_like(far), ROWS)
+            normal += map(torch.cat, zip(anywhere, rows_at(maps, far, ROWS), strict=True))
+            positive += rows_at(maps, covered > COVERED, ROWS)
+            families.append(family)
+        return Rows(normal, positive, torch.cat(families).cpu().numpy())
 
-        scores = torch.empty(2, len(rows)).to(surprisal)
-        odds = torch.empty(len(rows), *self.map_shapes[0][1:]).to(surprisal)
-        for one in (0, 1):
-            own, head = np.flatnonzero(fold == one), fitted(np.flatnonzero(fold != one))
-            at = torch.from_numpy(own).to(surprisal.device)
-            odds[at] = self.defect_maps(normal.subset(own), surprisal[at], head)
-            scores[0, at] = hottest(odds[at])
-            scores[1, at] = hottest(self.defect_maps(changed.subset(own), defects[at], head))
-        return Head(Part(fitted(np.arange(len(rows))), *scores), odds)
+    def completed(self, scores: Sequence[tuple[Indices, Tensor]], batches: Batches, reference: Reference) -> Tensor:
+        """[n, parts]: held-out scores of each part; of images that it was not fitted to, those under the reference."""
+        result = torch.full((len(batches), len(scores)), torch.nan).to(scores[0][1])
+        for place, (images, held) in enumerate(scores):
+            result[images, place] = held
+        rest = np.flatnonzero(result.isnan().any(1).cpu().numpy())
+        if len(rest):
+            own = torch.cat([self.part_scores(encoded, reference) for encoded in batches.subset(rest)])
+            result[rest] = torch.where(result[rest].isnan(), own, result[rest])
+        return result
 
     def defect_maps(self, images: Batches, surprisal: Tensor, head: Reference) -> Tensor:
         """`defect_map` of all batches."""
-        return torch.cat([self.defect_map(encoded, one, head) for encoded, one in beside(images, surprisal)])
+        found = (self.defect_map(encoded, one, head) for encoded, one in beside(images, surprisal))
+        return torch.cat([surprisal.new_empty(0, *self.map_shapes[0][1:]), *found])
 
     def evidence(self, encoded: Tensor, surprisal: Tensor) -> list[Tensor]:
         """What the head judges locations by, [n, c, h, w] of several scales: the maps, and the surprisal [n, h, w] of
@@ -234,15 +268,16 @@ class Pretrained(Method):
         shares = [f"{100 * float(share):.0f} %" for share in reference["found"]]
         return f"{text}; of self-made defects these find {', '.join(shares)} at {100 * FALSE_ALARMS:.0f} % false alarms"
 
-    def score(self, encoded: Tensor, reference: Reference) -> Tensor:
+    def part_scores(self, encoded: Tensor, reference: Reference) -> Tensor:
+        """[n, parts]."""
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
-        scores = {
-            "code": gaussians(self.code(encoded), part(reference, "code"), self.code_length).sum(1),
-            "local": hottest_location(surprisal),
-        }
+        scores = [self.code_surprisal(self.code(encoded), part(reference, "code")), hottest_location(surprisal)]
         if head := part(reference, "head"):
-            scores["head"] = hottest(self.defect_map(encoded, surprisal, head))
-        nats = torch.cat([survival(one[:, None], part(reference, name)) for name, one in scores.items()], 1)
+            scores.append(hottest(self.defect_map(encoded, surprisal, head)))
+        return torch.stack(scores, 1)
+
+    def score(self, encoded: Tensor, reference: Reference) -> Tensor:
+        nats = survival(self.part_scores(encoded, reference), part(reference, "survival"))
         return combined(nats, reference["weights"])
 
     def explain(self, encoded: Tensor, reference: Reference) -> Tensor:
@@ -255,20 +290,42 @@ class Pretrained(Method):
         return (heat - head["hot"]).exp()
 
 
-class Part(NamedTuple):
-    """One of the scores: what is fitted, and scores [n] of normal images and of those with self-made defects, by what
-    was fitted to others."""
+class Fitted(NamedTuple):
+    """A part of the score: what is fitted to all images, held-out scores or maps of normal images and of those with
+    self-made defects, and the share of these that it finds."""
 
     reference: Reference
     normal: Tensor
     defects: Tensor
+    found: Tensor
 
 
-class Head(NamedTuple):
-    """The part that looks for self-made defects, and its log odds [n, h, w] at locations of normal images."""
+class Pairs(NamedTuple):
+    """Images as they are and with self-made defects, each with the held-out surprisals [n, h, w] of its locations."""
 
-    part: Part
-    odds: Tensor
+    normal: Batches
+    surprisal: Tensor
+    defects: Batches
+    surprisal_of_defects: Tensor
+
+
+class Rows(NamedTuple):
+    """What the head learns from, [m, d] of each image: features at normal locations and at defects, and the family of
+    these."""
+
+    normal: list[Tensor]
+    defects: list[Tensor]
+    family: npt.NDArray[np.float32]
+
+
+def fit_to(rows: Rows, images: Indices) -> Reference:
+    """The head for these images."""
+    return fit_head(torch.cat([rows.normal[i] for i in images]), torch.cat([rows.defects[i] for i in images]))
+
+
+def under(prefix: str, entries: Reference) -> dict[str, Tensor]:
+    """The entries with names that begin with the prefix and a dot: `part` takes them out again."""
+    return {f"{prefix}.{name}": value for name, value in entries.items()}
 
 
 def log_heat(odds: Tensor, surprisal: Tensor, warmth: Tensor) -> Tensor:
@@ -291,7 +348,7 @@ def beside(batches: Batches, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         start += len(batch)
 
 
-def spread(n: int, most: int) -> npt.NDArray[np.intp]:
+def spread(n: int, most: int) -> Indices:
     """At most so many of n positions, at equal distances."""
     return np.arange(n) if n <= most else np.arange(most) * n // most
 

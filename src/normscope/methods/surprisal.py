@@ -19,11 +19,11 @@ from normscope.objective.cross_entropy import norm_margin
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
 from normscope.objective.trade_off import Beta, Pair, TradeOff
+from normscope.scoring.held_out import two_fold
 from normscope.scoring.local import MOST_MAPS, columns, fit_heat, heat, random_channels
 from normscope.scoring.neighbours import neighbours
 from normscope.scoring.reservoir import Reservoir
 from normscope.scoring.surprisal import fit_gaussian, fit_gaussians, fit_mixture, gaussian, gaussians, mixture
-from normscope.scoring.two_fold import two_fold
 from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
 from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference, part

@@ -18,7 +18,7 @@ def combined(nats: Tensor, weights: Tensor) -> Tensor:
 
 
 def share_found(normal: Tensor, changed: Tensor) -> Tensor:
-    """The share of images with self-made defects that are above all but a few of the normal ones."""
+    """The share of images with self-made defects that are above all but a few of the normal ones; NaN without any."""
     return (changed > normal.quantile(1 - FALSE_ALARMS)).float().mean()
 
 

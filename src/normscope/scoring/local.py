@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from normscope.scoring.two_fold import two_fold
+from normscope.scoring.held_out import two_fold
 from normscope.training.method import Reference
 
 MOST_MAPS = 1000  # normal images that the Gaussians are fitted to

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -112,14 +114,31 @@ def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomal
 def finish(method: Method, encoded: Encoded, seed: int) -> Reference:
     """What the method fits in closed form to the images."""
     method.eval()
-    encoded = replace(encoded, batch_size=FINISH_BATCH, doing="summing up")
     with seeded(seed, FINISH), torch.no_grad():
-        if method.most_references is not None:
-            lots = torch.rand(len(encoded))
-            encoded = encoded.subset(lots.argsort()[: method.most_references].sort().values.numpy())
-        reference = method.finish(encoded)
+        reference = method.finish(summed_up(encoded, references(method, len(encoded))))
     check_finite("reference", reference, f"fitted to {len(encoded)} images")
     return reference
+
+
+def finish_held_out(method: Method, encoded: Encoded, seed: int) -> tuple[Reference, Tensor, npt.NDArray[np.intp]]:
+    """`finish`, and the held-out scores of the images that it was given, with their positions."""
+    method.eval()
+    with seeded(seed, FINISH), torch.no_grad():
+        chosen = references(method, len(encoded))
+        reference, scores = method.finish_held_out(summed_up(encoded, chosen))
+    check_finite("reference", reference, f"fitted to {len(encoded)} images")
+    return reference, scores, chosen
+
+
+def references(method: Method, n: int) -> npt.NDArray[np.intp]:
+    """Which of n images `finish` is given, in order: all, or as many at random as the method wants."""
+    if method.most_references is None:
+        return np.arange(n)
+    return torch.rand(n).argsort()[: method.most_references].sort().values.numpy()
+
+
+def summed_up(encoded: Encoded, chosen: npt.NDArray[np.intp]) -> Encoded:
+    return replace(encoded.subset(chosen), batch_size=FINISH_BATCH, doing="summing up")
 
 
 def check_finite(what: str, tensors: Mapping[str, Tensor], when: str) -> None:

@@ -88,6 +88,7 @@ class Method(nn.Module):
     has_codes: ClassVar[bool] = False  # whether `code` can be called
     takes_anomalies: ClassVar[bool] = False  # whether a step makes use of labelled anomalies
     scores_quickly: ClassVar[bool] = True  # so that scoring all training images once more takes little time
+    holds_out: ClassVar[bool] = False  # whether `finish_held_out` can be called
     rectangles: ClassVar[bool] = False  # whether images need not be square
     largest_auto: ClassVar[int] = 64  # pixels on the shorter side, where the size of the images is left to the method
     pixels_auto: ClassVar[float] = math.inf  # of all images together: many are then smaller, down to half that side
@@ -141,6 +142,11 @@ class Method(nn.Module):
     def finish(self, batches: Batches) -> Reference:
         """Fit what has a closed form, in eval mode, after the last step."""
         return {}
+
+    def finish_held_out(self, batches: Batches) -> tuple[Reference, Tensor]:
+        """`finish`, and the score [n] of each image by what was fitted to others: for a method that needs both itself,
+        and would else be finished once more for every fold."""
+        raise NotImplementedError
 
     def summary(self, reference: Reference) -> str | None:
         """What a user should know of the reference, in a sentence; None for nothing."""
