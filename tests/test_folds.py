@@ -5,13 +5,16 @@ import numpy as np
 import pytest
 import torch
 
+from normscope import folds
 from normscope.calibration import Calibration
 from normscope.folds import drawn, out_of_fold
-from normscope.scoring.held_out import two_fold
+from normscope.scoring.combination import combined
+from normscope.scoring.held_out import held_out, random_folds
 from normscope.scoring.surprisal import fit_gaussian, gaussian
+from normscope.scoring.survival import fit_survival, survival
 from normscope.training import loop
 from normscope.training.encoded import Encoded
-from normscope.training.method import Method
+from normscope.training.method import Method, part
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,23 @@ class Surprisal(Method):
         return gaussian(images.flatten(1), reference)
 
 
-class Scaled(Surprisal):
-    """On the scale of two-fold scores of the normal images, as `pretrained` and `surprisal` have it."""
+class Combined(Surprisal):
+    """Of two halves of the pixels, each on the scale of its held-out scores, as `pretrained` combines its parts."""
 
-    def finish(self, batches):
-        x = torch.cat(list(batches)).flatten(1)
-        usual = two_fold(x, fit_gaussian, gaussian)
-        return {**fit_gaussian(x), "usual": usual.mean(), "deviation": usual.std()}
+    holds_out = True
+
+    def finish_held_out(self, batches):
+        halves = torch.cat(list(batches)).flatten(1).chunk(2, 1)
+        fold = random_folds(len(halves[0]))
+        parts = torch.stack([held_out(x, fold, fit_gaussian, gaussian) for x in halves], 1)
+        reference = {f"{i}.{name}": value for i, x in enumerate(halves) for name, value in fit_gaussian(x).items()}
+        reference |= {f"survival.{name}": value for name, value in fit_survival(parts).items()}
+        return reference, combined(held_out(parts, fold, fit_survival, survival), torch.tensor([0.3, 0.7]))
 
     def score(self, images, reference):
-        return (super().score(images, reference) - reference["usual"]) / reference["deviation"]
+        halves = images.flatten(1).chunk(2, 1)
+        parts = torch.stack([gaussian(x, part(reference, str(i))) for i, x in enumerate(halves)], 1)
+        return combined(survival(parts, part(reference, "survival")), torch.tensor([0.3, 0.7]))
 
 
 class Nearest(Method):
@@ -61,18 +71,18 @@ def encoded(method, images):
 
 @pytest.mark.parametrize(("n", "sizes"), [(8, {1}), (20, {1, 2}), (100, {10}), (400, {100})])
 def test_folds_are_of_equal_sizes_and_random(n, sizes):
-    folds = drawn(n, np.random.default_rng(0))
-    assert set(np.bincount(folds)) == sizes
-    assert (folds != drawn(n, np.random.default_rng(1))).any()
+    first = drawn(n, np.random.default_rng(0))
+    assert set(np.bincount(first)) == sizes
+    assert (first != drawn(n, np.random.default_rng(1))).any()
 
 
 def test_no_image_is_scored_by_a_reference_fitted_to_it():
     images = noise(30, 4, np.random.default_rng(0))
     method = Nearest(Settings(), (3, 4, 4))
-    folds = drawn(30, np.random.default_rng(0))
-    scores = out_of_fold(method, encoded(method, images), folds, 0, "calibrating")
+    own = drawn(30, np.random.default_rng(0))
+    scores = out_of_fold(method, encoded(method, images), own, 0, "calibrating")
     x = torch.from_numpy(images).flatten(1) / 127.5 - 1
-    distances = torch.cdist(x, x) + torch.where(torch.tensor(folds)[:, None] == torch.tensor(folds), torch.inf, 0)
+    distances = torch.cdist(x, x) + torch.where(torch.tensor(own)[:, None] == torch.tensor(own), torch.inf, 0)
     assert scores == pytest.approx(distances.amin(1).double().numpy(), rel=1e-4)
 
 
@@ -81,13 +91,13 @@ def false_alarms(kind, n, side, rate, draws):
     rng, method = np.random.default_rng(n), kind(Settings(), (3, side, side))
     for _ in range(draws):
         normal, fresh = encoded(method, noise(n, side, rng)), encoded(method, noise(200, side, rng))
-        scores = out_of_fold(method, normal, drawn(n, rng), 0, "calibrating")
-        reference = loop.finish(method, normal, 0)
+        reference, scores = folds.held_out(method, normal, drawn(n, rng), 0, "calibrating")
+        reference = reference or loop.finish(method, normal, 0)
         alarms = [method.score(images, reference) for images in fresh]
         yield Calibration(scores, rate, "cross").anomalous(torch.cat(alarms).double().numpy()).mean()
 
 
-@pytest.mark.parametrize("kind", [Surprisal, Scaled, Nearest])
+@pytest.mark.parametrize("kind", [Surprisal, Combined, Nearest])
 @pytest.mark.parametrize(("n", "side"), [(79, 2), (39, 6), (139, 4)])  # of 12, 108 and 48 dimensions
 def test_out_of_fold_scores_keep_the_false_alarm_rate_of_a_reference_fitted_to_all(kind, n, side):
     """No theorem, so measured: 40 draws of everything, thus 300 to 680 references."""
@@ -97,3 +107,14 @@ def test_out_of_fold_scores_keep_the_false_alarm_rate_of_a_reference_fitted_to_a
     deviation = math.sqrt(rate * (1 - rate) / (n + 2) + rate * (1 - rate) / 200)
     assert allowed == pytest.approx(round(allowed))
     assert 0.4 * rate < np.mean(rates) < rate + 3 * deviation / math.sqrt(draws)
+
+
+def test_images_that_a_reference_was_not_fitted_to_are_scored_by_it():
+    rng = np.random.default_rng(0)
+    method, kept = Combined(Settings(), (3, 2, 2)), np.arange(60) % 3 != 0
+    images = encoded(method, noise(60, 2, rng))
+    reference, scores = folds.held_out(method, images, np.zeros(60, int), 0, "looking for outliers", kept)
+    rest = images.subset(np.flatnonzero(~kept))
+    expected = torch.cat([method.score(batch, reference) for batch in rest])
+    assert scores[~kept] == pytest.approx(expected.double().numpy())
+    assert scores[kept] != pytest.approx(torch.cat([method.score(x, reference) for x in images])[kept].numpy())
