@@ -13,7 +13,7 @@ from normscope.tables.names import DATASET_NAMES, title
 READINGS = {"L1 mean": laplace, "squared L2 mean": gaussian, "L2": l2, "L1 sum": laplace_sum}
 BETAS = (1.0, 5.0, 20.0)
 SIZES = (128, 1024)
-OBJECTIVES = {0: "nothing (untrained)", 2: "I − β·H", 3: "I − β·H + γ·CE"}  # by the number of terms
+OBJECTIVES = ("nothing (untrained)", "I", "I − β·H", "I + γ·CE", "I − β·H + γ·CE")
 
 
 def landscape() -> str:
@@ -32,32 +32,39 @@ def best(entropy, beta: float, size: int, scale: float) -> str:
 
 
 def readings() -> str:
-    """The default readings on every class: means over seeds, and the SD over seeds of the mean over classes."""
+    """The default readings on every class: means over seeds, and the SD over seeds of the mean over classes.
+
+    Lines with one epoch ended after 300 steps whatever the class; the default has more epochs, and a stop.
+    """
     default = [line for line in lines("readings.jsonl") if line["settings"]["score"] == "ratio"]
     body = []
-    for (method, dataset), own in grouped(default, lambda line: (line["method"], line["dataset"])).items():
+    kinds = grouped(default, lambda line: (line["method"], line["dataset"], line["settings"]["epochs"]))
+    for (method, dataset, epochs), own in kinds.items():
         classes = grouped(own, lambda line: line["normal"])
         values = [percent(statistics.mean(map(auroc, classes[n]))) if n in classes else "–" for n in range(10)]
         whole = [seeds for seeds in grouped(own, lambda line: line["seed"]).values() if len(seeds) == 10]
         mean = mean_and_sd([statistics.mean(map(auroc, seeds)) for seeds in whole])
-        body.append([f"`{method}`", DATASET_NAMES[dataset], *values, mean, str(len(whole))])
-    return markdown_table(["method", "data set", *map(str, range(10)), "mean", "seeds"], *body)
+        steps = "300" if epochs == 1 else "/".join(str(n) for n in sorted({line["steps"] for line in own}))
+        body.append([f"`{method}`", DATASET_NAMES[dataset], *values, mean, str(len(whole)), steps])
+    return markdown_table(["method", "data set", *map(str, range(10)), "mean", "seeds", "steps"], *body)
 
 
 def terms() -> str:
-    """The paper's norm score of `base`: untrained, with two terms, and with all three."""
+    """The paper's norm score of `base`: untrained, and with each choice of terms."""
     by_norm = [line for line in lines("readings.jsonl") if line["settings"]["score"] == "ori"]
     tasks = tasks_of(by_norm)
     body = []
     named = grouped(by_norm, objective)
-    for name in OBJECTIVES.values():
+    for name in filter(named.get, OBJECTIVES):
         by_class = grouped(named[name], task_of)
         body.append([name, *(mean_and_sd([*map(auroc, by_class.get(task, []))]) for task in tasks)])
     return markdown_table(["maximised", *(title(*task) for task in tasks)], *body)
 
 
 def objective(line: Result) -> str:
-    return OBJECTIVES[0 if line["epochs"] == 0 else 3 if line["settings"]["gamma"] else 2]
+    if line["epochs"] == 0:
+        return OBJECTIVES[0]
+    return OBJECTIVES[1 + bool(line["settings"]["beta"]) + 2 * bool(line["settings"]["gamma"])]
 
 
 def shifts() -> str:
