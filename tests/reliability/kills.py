@@ -17,7 +17,7 @@ from pathlib import Path
 from normscope import artifact
 from normscope.cli import main
 from normscope.files import leftovers
-from normscope.training import loop
+from normscope.training import checkpoint, loop
 
 CALLS = ("fsync", "replace", "link", "unlink", "chmod")
 
@@ -74,9 +74,20 @@ def bits(model: Path) -> dict[str, bytes]:
     return {name: bytes(tensor.reshape(-1).numpy().data) for name, tensor in artifact.load(model)[0].items()}
 
 
+def steps(path: Path) -> int:
+    """How far the checkpoint is that the next attempt goes on from; 0 if there is none. A damaged newest one raises."""
+    if not checkpoint.exists(path):
+        return 0
+    said: list[str] = []
+    state, _ = checkpoint.load(path, say=said.append)
+    assert not said, said
+    return int(state["place"]["before"] + state["place"]["step"])
+
+
 def run(count: int, folder: Path, out: Path) -> dict[str, int]:
     out.mkdir()
     model, dice, tried, in_a_save, lost = out / "model", random.Random(count), 0, 0, 0
+    newest, reached, resumed = out / "model.checkpoint", 0, 0
     began = time.perf_counter()
     assert attempt(folder, model, None, None) == 0
     usual, expected, before = time.perf_counter() - began, bits(model), model.read_bytes()
@@ -87,10 +98,13 @@ def run(count: int, folder: Path, out: Path) -> dict[str, int]:
         in_a_save += code != 0 and (chosen or bool(leftovers(model) or leftovers(out / "model.checkpoint")))
         tried += code != 0
         lost += model.read_bytes() != before  # the model of one seed has one content, so it must not change at all
+        now = steps(newest)
+        lost += 0 < now < reached  # steps that were safe; none at all after a fit that came to its end
+        reached, resumed = now, resumed + (code != 0 and now > 0)
     assert attempt(folder, model, None, None) == 0
     lost += bits(model) != expected
     lost += [path.name for path in out.iterdir()] != ["model"]
-    return {"tried": tried, "in_a_save": in_a_save, "lost": lost}
+    return {"tried": tried, "in_a_save": in_a_save, "with_a_checkpoint": resumed, "lost": lost}
 
 
 if __name__ == "__main__":
