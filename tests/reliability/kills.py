@@ -46,9 +46,9 @@ def fit_silently(folder: Path, model: Path) -> None:
         os._exit(70)
 
 
-def die_in_a_save(dice: random.Random) -> None:
+def die_in_a_save(number: int, late: bool) -> None:
     """At the n-th call to the file system from now on, before or after it."""
-    left, late = [dice.randrange(1, 120)], dice.random() < 0.5
+    left = [number]
 
     def guarded(real: Callable) -> Callable:
         def call(*arguments: object, **options: object) -> object:
@@ -66,12 +66,12 @@ def die_in_a_save(dice: random.Random) -> None:
         setattr(os, name, guarded(getattr(os, name)))
 
 
-def attempt(folder: Path, model: Path, dice: random.Random | None, seconds: float | None) -> int:
-    """How the child ended; it dies by its own hand if there are dice, or is killed after so many seconds."""
+def attempt(folder: Path, model: Path, call: tuple[int, bool] | None, seconds: float | None) -> int:
+    """How the child ended; it dies by its own hand at that call, or is killed after so many seconds."""
     child = os.fork()
     if child == 0:
-        if dice:
-            die_in_a_save(dice)
+        if call:
+            die_in_a_save(*call)
         fit_silently(folder, model)
     if seconds is not None:
         time.sleep(seconds)
@@ -106,7 +106,8 @@ def run(count: int, folder: Path, out: Path) -> dict[str, int]:
     assert model.read_bytes() == before
     while tried < count:
         chosen = tried % 2 == 0
-        code = attempt(folder, model, dice if chosen else None, None if chosen else dice.random() * usual)
+        call, seconds = (dice.randrange(1, 120), dice.random() < 0.5), dice.random() * usual
+        code = attempt(folder, model, call if chosen else None, None if chosen else seconds)
         assert code in (0, -signal.SIGKILL), code
         in_a_save += code != 0 and (chosen or bool(leftovers(model) or leftovers(out / "model.checkpoint")))
         tried += code != 0
