@@ -21,9 +21,8 @@ from normscope.files import leftovers
 from normscope.training import checkpoint, loop
 
 CALLS = ("fsync", "replace", "link", "unlink", "chmod")
-
-
-OPTIONS = ["--method", "surprisal", "--set", "width=16", "--set", "batch_size=8", "--epochs", "6", "--resume"]
+SMALL = ["--method", "vae", "--set", "width=4", "--set", "code=4", "--set", "batch_size=8"]
+OPTIONS = [*SMALL, "--epochs", "6", "--resume", "--allow-collapse"]
 
 
 def fit(folder: Path, model: Path) -> int:

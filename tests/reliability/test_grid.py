@@ -41,6 +41,7 @@ def count(path):
     return sum(one["error"] is None for one in found), sum(one["error"] is not None for one in found)
 
 
+@pytest.mark.counted
 def test_three_failures_of_75_cells_cost_three_cells(tmp_path, tally):
     out = tmp_path / "r"
     assert len(list(run_all(missing(CELLS, out), [Frail()]))) == 75
@@ -62,6 +63,7 @@ for _ in run_all(missing(CELLS, Path(sys.argv[2])), [Frail(last=40)]):
 """
 
 
+@pytest.mark.counted
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_a_grid_killed_after_forty_cells_keeps_forty(tmp_path, tally):
     out = tmp_path / "r"

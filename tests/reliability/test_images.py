@@ -87,7 +87,7 @@ def same(one, other):
 
 
 FITS = [("pca", "auto"), ("pca", 32), ("pca", (28, 40))]
-MORE = [("knn", "auto"), ("surprisal", "auto"), ("surprisal", 28), ("pretrained", "auto"), ("pretrained", (32, 48))]
+MORE = [("knn", "auto"), ("surprisal", 28), ("pretrained", "auto"), ("pretrained", (32, 48))]
 
 
 @pytest.mark.parametrize(

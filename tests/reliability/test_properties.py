@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,12 @@ from normscope.settings import build, parse, to_json
 
 PROBE = pictures(2, seed=9)
 COMMON = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+
+
+@cache
+def fitted(method, seed, n):
+    """One value however often it is asked for: a model is never written to."""
+    return detector(method, seed=seed).fit(pictures(n, seed=seed)).model
 
 
 class ModelFile(RuleBasedStateMachine):
@@ -47,7 +54,7 @@ class ModelFile(RuleBasedStateMachine):
 
     @rule(method=st.sampled_from(["knn", "pca"]), seed=st.integers(0, 3), n=st.integers(8, 12))
     def fit(self, method, seed, n) -> None:
-        self.model = detector(method, seed=seed).fit(pictures(n, seed=seed)).model
+        self.model = fitted(method, seed, n)
 
     @precondition(lambda self: self.model)
     @rule(rate=st.floats(0.01, 0.99))
