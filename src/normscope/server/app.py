@@ -20,8 +20,8 @@ from normscope.report.page import asset, heat_gradient
 from normscope.report.words import in_words
 from normscope.server import protocol
 from normscope.server.batching import Load
-from normscope.server.edge import RETRY, Edge, error
-from normscope.server.limits import BusyError, Limits
+from normscope.server.edge import Edge, error
+from normscope.server.limits import RETRY, BusyError, Limits
 from normscope.server.metrics import CONTENT_TYPE
 from normscope.server.schema import FILES, Description, DriftState, ErrorAnswer, Recent, ScoredRow
 from normscope.server.service import Result, Service
