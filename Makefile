@@ -64,13 +64,15 @@ $(VENV)-tools/installed:
 	$(VENV)-tools/bin/pip install --quiet --disable-pip-version-check schemathesis pip-audit
 	touch $@
 
-# Needs the network.
+# Needs the network. Strict: a package that the database cannot be asked about is a failure, not a pass.
 audit: $(VENV)-tools/installed
-	$(VENV)-tools/bin/pip-audit --no-deps --disable-pip -r requirements.lock
+	$(VENV)-tools/bin/pip-audit --strict --no-deps --disable-pip -r requirements.lock
 
 hashes: $(VENV)/installed-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --no-deps \
-		-r requirements.lock --report - | $(BIN)/python tools/hashes.py > requirements.hashes
+		-r requirements.lock --report requirements.report
+	$(BIN)/python tools/hashes.py < requirements.report > requirements.hashes
+	rm requirements.report
 
 sbom: $(VENV)/installed-dev
 	$(BIN)/python tools/sbom.py > sbom.json
