@@ -115,14 +115,13 @@ def test_a_real_grid_killed_after_forty_cells_keeps_forty(tmp_path, tally):
 def test_three_workers_killed_in_a_real_grid_cost_three_cells(tmp_path, tally):
     """The process at work is killed (kill -9) after ten cells, and again until three cells have failed."""
     out, failed = tmp_path / "r", 0
-    process = subprocess.Popen(bench(out), stdout=subprocess.PIPE, text=True)
-    for number, line in enumerate(process.stdout, start=1):
-        failed += json.loads(line)["error"] is not None
-        if number >= 10 and failed < 3:
-            time.sleep(0.03)  # it may not have the next cell yet
-            for worker in worker_of(process.pid):
-                os.kill(worker, signal.SIGKILL)
-    process.wait()
+    with subprocess.Popen(bench(out), stdout=subprocess.PIPE, text=True) as process:
+        for number, line in enumerate(process.stdout, start=1):
+            failed += json.loads(line)["error"] is not None
+            if number >= 10 and failed < 3:
+                time.sleep(0.03)  # it may not have the next cell yet
+                for worker in worker_of(process.pid):
+                    os.kill(worker, signal.SIGKILL)
     assert process.returncode in (0, 3)
     good, failed = count(out)
     errors = [one["error"] for one in results.read(out) if one["error"] is not None]
