@@ -92,6 +92,21 @@ def drip(url, clients, data, seconds):
     return sum(client.closed for client in clients), len(states)
 
 
+def test_idle_connections_never_use_up_the_open_files(url, monkeypatch):
+    """The ones that wait longest make room; a request on its way is left alone."""
+    monkeypatch.setattr(process, "open_files", lambda: 40)
+    busy = Dripping(url, f"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n{FORM}\r\n{PART}".encode())
+    assert httpx.get(f"{url}/v2/health/live", timeout=2).status_code == 200
+    idle = [Dripping(url, b"") for _ in range(60)]
+    assert httpx.get(f"{url}/v2/health/live", timeout=2).status_code == 200
+    for client in [*idle, busy]:
+        client.drip(b"")
+        client.connection.close()
+    assert sum(client.closed for client in idle) >= 40
+    assert all(client.closed for client in idle[:20])
+    assert not busy.closed
+
+
 @pytest.mark.soak
 def test_two_hundred_slow_clients_are_closed_within_fifteen_seconds(running, until, tally):
     """Of the server as it is, with its usual patience."""
