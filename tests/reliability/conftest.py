@@ -20,7 +20,7 @@ class TooSlowError(Exception):
 
 
 def ring(number: int, frame: object) -> None:
-    raise TooSlowError
+    raise TooSlowError("it takes too much processor time")
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def bounded(seconds: float, megabytes: float | None = None) -> Iterator[None]:
         signal.signal(signal.SIGPROF, handler)
         close_idle()
     if spent() - began > seconds:
-        raise TooSlowError
+        raise TooSlowError("it took too much processor time")
     if measured:
         assert megabytes is not None
         assert peak() - before < megabytes * MB
