@@ -88,6 +88,8 @@ def test_a_full_queue_is_a_503_and_nothing_in_it_is_lost(started, model, good, u
     assert "2 requests are waiting already" in refused.json()["error"]
     assert "--max-queued" in refused.json()["error"]
     assert refused.headers["retry-after"] == "2"
+    unread = client.post("/score", content=b"no form at all", headers={"content-type": "multipart/form-data"})
+    assert unread.status_code == 503, "a body that nobody can take is not read"
     slow.go_on.set()
     for thread in threads:
         thread.join()

@@ -74,7 +74,7 @@ class Crowd:
             while (answer := await client.post(f"{self.url}/score", files=files)).status_code == 503:
                 self.refused += 1
                 self.hints.add(answer.headers["retry-after"])
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(float(answer.headers["retry-after"]))
             self.scores |= {row["path"]: row["score"] for row in answer.json()}
 
     async def all(self, watch):
@@ -88,7 +88,7 @@ class Crowd:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells how much memory it took")
 @pytest.mark.parametrize(("clients", "each"), [(16, 10), pytest.param(64, 1_000, marks=pytest.mark.soak)])
 def test_a_crowd_loses_nothing_and_leaves_memory_flat(serving, quick, parts, tally, clients, each):
-    process, url = serving("--max-queued", "8", "--history", "10")
+    process, url = serving("--max-queued", "24", "--history", "10")
     paths = sorted((parts / "good").iterdir()) + sorted((parts / "bad").iterdir())
     expected, crowd, seen = [row["score"] for row in load(quick).rows(paths)], Crowd(url, paths, clients, each), []
 

@@ -79,6 +79,7 @@ def add_scoring(app: FastAPI, service: Service) -> None:
     ) -> list[ScoredRow]:
         """Score images: one row for each file, in order; one that cannot be read has an `error`."""
         name, _ = service.model(model)
+        service.batcher.check_queue()  # before the images are read, which would be for nothing
         async with received(request) as files, spooled(files) as paths:
             rows = await service.rows(name, [file.filename or "" for file in files], paths, heatmaps)
         return [ScoredRow.model_validate(row) for row in rows]
