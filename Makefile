@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell sed -n 's/^torch==/torch==/p' requirements.lock)
 
-.PHONY: demo test test-slow test-cluster soak check format docs results-tables audit hashes sbom clean
+.PHONY: demo test test-slow test-cluster soak check format docs results-tables audit hashes sbom release clean
 
 demo: $(VENV)/installed
 	$(BIN)/normscope demo
@@ -76,6 +76,11 @@ hashes: $(VENV)/installed-dev
 
 sbom: $(VENV)/installed-dev
 	$(BIN)/python tools/sbom.py > sbom.json
+
+# The wheel, and what comes with it on a machine.
+release: $(VENV)/installed-dev
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python tools/sbom.py > dist/normscope.sbom.json
 
 clean:
 	rm -rf $(VENV) $(VENV)-tools .venv-cluster normscope-demo site .pytest_cache .mypy_cache .ruff_cache

@@ -15,6 +15,8 @@ def test_the_bill_of_materials_has_every_dependency_once_with_version_and_url():
     for name in ("torch", "numpy", "pillow", "safetensors", "scipy"):
         assert found[name]["version"]
         assert found[name]["licenses"][0]["license"]["name"]
+    assert "fastapi" in found
+    assert not {"pytest", "ruff", "mkdocs", "normscope"} & found.keys()
 
 
 def test_hashes_are_requirements_that_pip_takes():
