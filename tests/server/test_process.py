@@ -82,7 +82,7 @@ def drip(url, clients, data, seconds):
     start, states = time.monotonic(), []
     while not all(client.closed for client in clients) and time.monotonic() - start < seconds:
         time.sleep(0.1)
-        states.append(httpx.get(f"{url}/v2/health/live", timeout=2).status_code)
+        states.append(httpx.get(f"{url}/v2/health/live", timeout=20).status_code)
         for client in clients:
             client.drip(data)
     for client in clients:
@@ -95,10 +95,12 @@ def drip(url, clients, data, seconds):
 def test_idle_connections_never_use_up_the_open_files(url, monkeypatch):
     """The ones that wait longest make room; a request on its way is left alone."""
     monkeypatch.setattr(process, "open_files", lambda: 40)
+    monkeypatch.setattr(process, "HEAD_SECONDS", 60.0)  # so that nothing is closed for its slowness
+    monkeypatch.setattr(exchange, "PATIENCE", 60.0)
     busy = Dripping(url, f"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n{FORM}\r\n{PART}".encode())
-    assert httpx.get(f"{url}/v2/health/live", timeout=2).status_code == 200
+    assert httpx.get(f"{url}/v2/health/live", timeout=20).status_code == 200
     idle = [Dripping(url, b"") for _ in range(60)]
-    assert httpx.get(f"{url}/v2/health/live", timeout=2).status_code == 200
+    assert httpx.get(f"{url}/v2/health/live", timeout=20).status_code == 200
     for client in [*idle, busy]:
         client.drip(b"")
         client.connection.close()
