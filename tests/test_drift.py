@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest
 
+from normscope import drift
 from normscope.calibration import Calibration
 from normscope.drift import begin, carried_on, p_value, payoffs
 from normscope.errors import SettingError
@@ -28,21 +29,23 @@ def alarms(streams, rate=0.2, seed=0, draw=None, **options):
     return count
 
 
+def rank(scores, score, u):
+    return p_value(*np.unique(scores, return_counts=True), score, u)
+
+
 def test_ranks_of_exchangeable_scores_are_independent_and_uniform():
     """Every order of four scores, two of them for calibration: each pair of p-values is as frequent as any other."""
     pairs = Counter()
     for first, second, third, fourth in itertools.permutations(range(4)):
-        known = np.sort([first, second]).astype(float)
-        p = p_value(known, third, 1.0)
-        pairs[p, p_value(np.sort([*known, third]), fourth, 1.0)] += 1
+        known = [first, second, third]
+        pairs[rank(known, third, 1.0), rank([*known, fourth], fourth, 1.0)] += 1
     assert pairs == {(a / 3, b / 4): 2 for a in (1, 2, 3) for b in (1, 2, 3, 4)}
 
 
 def test_ties_are_broken_evenly():
     rng = np.random.default_rng(0)
-    p_values = [
-        p_value(np.sort(rng.integers(0, 3, 20)).astype(float), rng.integers(0, 3), rng.random()) for _ in range(2000)
-    ]
+    streams = [rng.integers(0, 3, 21) for _ in range(2000)]
+    p_values = [rank(scores, scores[-1], rng.random()) for scores in streams]
     assert kstest(p_values, "uniform").pvalue > 0.01
 
 
@@ -132,3 +135,41 @@ def test_a_rate_is_a_rate():
 def test_a_single_calibration_image_is_enough_to_begin_with():
     drift = begin(Calibration(np.array([1.0]), 0.05, "split"))
     assert carried_on(drift, [0.5, 1.0, 2.0]).message is None
+
+
+@pytest.fixture
+def short_memory(monkeypatch):
+    monkeypatch.setattr(drift, "MOST", 50)
+
+
+def test_memory_is_bounded_however_long_the_stream(short_memory):
+    rng = np.random.default_rng(0)
+    now, scores = begin(calibration(rng)), rng.normal(size=1000)
+    assert len(now.every.known) <= 50
+    for start in range(0, 1000, 100):
+        now = carried_on(now, scores[start : start + 100])
+        assert len(now.every.known) <= 50
+        assert now.every.counts.sum() == 100 + now.every.seen
+    assert now.message is None
+
+
+def test_what_is_remembered_does_not_depend_on_the_order(short_memory):
+    """Otherwise ranks were not exact: rounded on the way or at the end, it is the same."""
+    rng = np.random.default_rng(0)
+    normal, scores = calibration(rng), rng.normal(size=300)
+    one, other = (carried_on(begin(normal), some).every for some in (scores, scores[::-1]))
+    assert one.alarm is other.alarm is None
+    assert one.bits == other.bits < 53
+    assert (one.known == other.known).all()
+    assert (one.counts == other.counts).all()
+
+
+def test_false_alarms_are_as_rare_as_promised_with_a_short_memory(short_memory):
+    assert alarms(50, rate=0.2) <= 0.2 * 50 + 2 * 3
+
+
+def test_a_shift_is_noticed_with_a_short_memory(short_memory):
+    rng = np.random.default_rng(0)
+    now = carried_on(begin(calibration(rng, 200)), rng.normal(size=1000))
+    assert now.message is None
+    assert "score higher than" in carried_on(now, rng.normal(1, 1, 300)).message

@@ -9,7 +9,6 @@ import pytest
 from normscope import Detector
 from normscope.errors import NormscopeError, SettingError
 from normscope.tracking import mlflow, tensorboard, tracker
-from normscope.training.observer import Progress
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (24, 28, 28), np.uint8)
 
@@ -34,10 +33,7 @@ class Writer:
     def add_text(self, name, text) -> None:
         self.texts[name] = text
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_) -> None:
+    def close(self) -> None:
         self.closed = True
 
 
@@ -129,16 +125,46 @@ def test_a_run_that_ends_early_is_no_finished_one(stand_ins, problem, status):
     assert Client.last.status == status
 
 
-def test_what_mlflow_refuses_is_one_sentence(stand_ins, monkeypatch):
-    def refuse(self, run, metrics):
-        raise RefusalError("out of room")
+def refuse(self, *given):
+    raise RefusalError("out of room")
 
-    monkeypatch.setattr(Client, "log_batch", refuse)
+
+def test_what_mlflow_refuses_at_first_is_one_sentence(stand_ins, monkeypatch):
+    monkeypatch.setattr(Client, "create_run", refuse)
     with (
         pytest.raises(NormscopeError, match=r"MLflow cannot keep the fit at uri \(out of room\)"),
-        mlflow("uri") as observer,
+        mlflow("uri"),
     ):
-        observer.step(Progress("training", 1, 1, 1, 0.0, {"loss": 1.0}))
+        pass
+
+
+@pytest.mark.parametrize("call", ["log_batch", "log_param", "log_dict", "set_terminated"])
+def test_a_fit_goes_on_without_a_server_that_fails(stand_ins, monkeypatch, call):
+    monkeypatch.setattr(Client, call, refuse)
+    said = []
+    with tracker("mlflow:http://host", said.append) as observer:
+        detector = fitted(observer)
+    assert said == ["MLflow at http://host failed (out of room); the fit goes on without it"]
+    assert np.isfinite(detector.score(IMAGES)).all()
+
+
+def test_a_fit_goes_on_without_a_disk_that_is_full(stand_ins, monkeypatch):
+    def full(self, *given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Writer, "add_scalar", full)
+    with (
+        pytest.warns(UserWarning, match=r"TensorBoard in runs failed .*No space.*the fit goes on"),
+        tensorboard("runs") as observer,
+    ):
+        fitted(observer)
+    assert Writer.last.scalars == []
+
+
+def test_an_error_of_the_fit_is_not_hidden_by_one_of_the_server(stand_ins, monkeypatch):
+    monkeypatch.setattr(Client, "set_terminated", refuse)
+    with pytest.raises(ZeroDivisionError), mlflow("uri", [].append):
+        raise ZeroDivisionError
 
 
 @pytest.mark.parametrize("text", ["wandb:x", "tensorboard", "mlflow:", ""])

@@ -1,13 +1,18 @@
-"""Prints a software bill of materials of this environment: CycloneDX 1.5 in JSON, from the metadata of the packages.
+"""Prints a software bill of materials: CycloneDX 1.5 in JSON, from the metadata of the packages in this environment.
 
-`python tools/sbom.py > sbom.json`, or `make sbom`. Every component has its name, version, licence and package URL.
+`python tools/sbom.py > sbom.json`, or `make sbom`; `make release` puts it beside the wheel. It has what normscope and
+its extras need, as far as it is installed, and not what only development does. Every component has its name, version,
+licence and package URL.
 """
 
 import json
 import re
-from importlib.metadata import Distribution, distribution, distributions
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+
+from packaging.requirements import Requirement
 
 OWN = "normscope"
+DEVELOPMENT = {"dev", "docs"}  # extras
 
 
 def component(one: Distribution) -> dict[str, object]:
@@ -32,9 +37,31 @@ def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def needed() -> dict[str, Distribution]:
+    """By name: what normscope needs with its extras, and what that needs."""
+    extras = frozenset(distribution(OWN).metadata.get_all("Provides-Extra") or []) - DEVELOPMENT
+    todo, seen = [(OWN, extras)], {(OWN, extras)}
+    found: dict[str, Distribution] = {}
+    while todo:
+        name, wanted = todo.pop()
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:  # of an extra
+            continue
+        for one in map(Requirement, found[name].requires or []):
+            key = normalised(one.name), frozenset(one.extras)
+            if key not in seen and applies(one, wanted):
+                seen.add(key)
+                todo.append(key)
+    return found
+
+
+def applies(one: Requirement, extras: frozenset[str]) -> bool:
+    return one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+
+
 def bill() -> dict[str, object]:
-    installed = {normalised(one.metadata["Name"]): one for one in distributions() if one.metadata["Name"]}
-    others = [component(one) for name, one in sorted(installed.items()) if name != OWN]
+    others = [component(one) for name, one in sorted(needed().items()) if name != OWN]
     own = {**component(distribution(OWN)), "type": "application"}
     return {
         "bomFormat": "CycloneDX",

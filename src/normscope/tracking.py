@@ -6,6 +6,7 @@ with tensorboard("runs/tiles") as observer:
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
@@ -23,18 +24,48 @@ EXPERIMENT = "normscope"
 TOGETHER, SECONDS = 1000, 2.0  # metrics that MLflow takes in one request, and how long they wait for each other
 
 
-def tracker(text: str) -> AbstractContextManager[Observer]:
-    """`tensorboard:FOLDER` or `mlflow:URI` → an observer that tracks a fit there."""
+Say = Callable[[str], None]
+
+
+def tracker(text: str, say: Say = warnings.warn) -> AbstractContextManager[Observer]:
+    """`tensorboard:FOLDER` or `mlflow:URI` → an observer that tracks a fit there.
+
+    A tracker that fails later on is told to `say` and left alone: the fit goes on without it.
+    """
     kind, _, place = text.partition(":")
     if kind not in TRACKERS or not place:
         raise SettingError(
             f"track is {text!r}; give tensorboard:FOLDER or mlflow:URI, such as mlflow:http://127.0.0.1:5000"
         )
-    return TRACKERS[kind](place)
+    return TRACKERS[kind](place, say)
+
+
+class Expendable(Observer):
+    """Tells an observer all that it is told, until that raises."""
+
+    def __init__(self, observer: "TensorBoard | MLflow", name: str, say: Say) -> None:
+        self.observer, self.name, self.say = observer, name, say
+        self.failed = False
+
+    def step(self, progress: Progress) -> None:
+        self.attempt(lambda: self.observer.step(progress))
+
+    def finished(self, card: Mapping[str, object]) -> None:
+        self.attempt(lambda: self.observer.finished(card))
+
+    def attempt(self, tell: Callable[[], None]) -> None:
+        if self.failed:
+            return
+        try:
+            tell()
+        except Exception as error:  # whatever it is, hours of training are worth more
+            self.failed = True
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            self.say(f"{self.name} failed ({reason}); the fit goes on without it")
 
 
 @contextmanager
-def tensorboard(folder: str) -> Iterator[Observer]:
+def tensorboard(folder: str, say: Say = warnings.warn) -> Iterator[Observer]:
     """Writes events to a folder, best one of its own for each fit."""
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -42,8 +73,12 @@ def tensorboard(folder: str) -> Iterator[Observer]:
         raise ImportError(
             "tracking with TensorBoard needs tensorboard; pip install 'normscope[tensorboard]'"
         ) from error
-    with SummaryWriter(folder) as writer:
-        yield TensorBoard(writer)
+    writer = SummaryWriter(folder)
+    observer = Expendable(TensorBoard(writer), f"TensorBoard in {folder}", say)
+    try:
+        yield observer
+    finally:
+        observer.attempt(writer.close)
 
 
 class TensorBoard(Observer):
@@ -63,7 +98,7 @@ class TensorBoard(Observer):
 
 
 @contextmanager
-def mlflow(uri: str) -> Iterator[Observer]:
+def mlflow(uri: str, say: Say = warnings.warn) -> Iterator[Observer]:
     """A run of its own in the experiment `normscope`; one that raised is FAILED there, one interrupted KILLED."""
     try:
         from mlflow import MlflowClient
@@ -71,19 +106,13 @@ def mlflow(uri: str) -> Iterator[Observer]:
     except ImportError as error:
         raise ImportError("tracking with MLflow needs mlflow; pip install 'normscope[mlflow]'") from error
     try:
-        with in_a_run(MlflowClient(tracking_uri=uri)) as observer:
-            yield observer
+        client = MlflowClient(tracking_uri=uri)
+        run = MLflow(client, new_run(client))
     except MlflowException as error:
         raise NormscopeError(
             f"MLflow cannot keep the fit at {uri} ({error}); give another URI, or track none"
         ) from error
-
-
-@contextmanager
-def in_a_run(client: "MlflowClient") -> Iterator[Observer]:
-    known = client.get_experiment_by_name(EXPERIMENT)
-    run = client.create_run(known.experiment_id if known else client.create_experiment(EXPERIMENT)).info.run_id
-    observer, status = MLflow(client, run), "FAILED"
+    observer, status = Expendable(run, f"MLflow at {uri}", say), "FAILED"
     try:
         yield observer
         status = "FINISHED"
@@ -91,8 +120,12 @@ def in_a_run(client: "MlflowClient") -> Iterator[Observer]:
         status = "KILLED"
         raise
     finally:
-        observer.send()
-        client.set_terminated(run, status)
+        observer.attempt(lambda: run.end(status))
+
+
+def new_run(client: "MlflowClient") -> str:
+    known = client.get_experiment_by_name(EXPERIMENT)
+    return str(client.create_run(known.experiment_id if known else client.create_experiment(EXPERIMENT)).info.run_id)
 
 
 class MLflow(Observer):
@@ -123,8 +156,12 @@ class MLflow(Observer):
             self.client.log_batch(self.run, [Metric(*one) for one in self.waiting[start : start + TOGETHER]])
         self.waiting, self.sent = [], time.monotonic()
 
+    def end(self, status: str) -> None:
+        self.send()
+        self.client.set_terminated(self.run, status)
 
-TRACKERS: Mapping[str, Callable[[str], AbstractContextManager[Observer]]] = {
+
+TRACKERS: Mapping[str, Callable[[str, Say], AbstractContextManager[Observer]]] = {
     "tensorboard": tensorboard,
     "mlflow": mlflow,
 }

@@ -6,7 +6,8 @@ from PIL import Image
 
 from normscope.benchmark import heat
 from normscope.benchmark.heat import heat_metrics, read_mask
-from normscope.errors import ImageError
+from normscope.errors import DatasetError, ImageError
+from normscope.images import decoding
 from normscope.images.store import from_arrays
 
 
@@ -66,5 +67,17 @@ def test_masks_are_squashed_like_images_and_grey_values_decided_at_127(tmp_path)
 
 def test_a_broken_mask_is_named(tmp_path):
     (tmp_path / "m.png").write_bytes(b"nothing")
-    with pytest.raises(ImageError):
+    with pytest.raises(DatasetError, match=r"the mask .*m\.png cannot be read: not a readable"):
         read_mask(tmp_path / "m.png", (8, 8))
+
+
+def test_a_mask_that_nobody_vouches_for_is_decoded_within_limits(tmp_path, monkeypatch):
+    """By a process that the system ends, as images are: here at the first file."""
+    monkeypatch.setattr(decoding, "decode_in_worker", refused)
+    Image.fromarray(np.zeros((40, 80), np.uint8)).save(tmp_path / "m.tiff")
+    with pytest.raises(DatasetError, match=r"m\.tiff cannot be read: too slow"):
+        read_mask(tmp_path / "m.tiff", (8, 8))
+
+
+def refused(*given, **options):
+    raise ImageError("too slow")

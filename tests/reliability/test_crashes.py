@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -40,14 +42,16 @@ def test_kill_minus_nine_at_any_moment_loses_nothing(folder, tmp_path, tally, co
     found = json.loads(done.stdout)
     assert found["tried"] == count
     assert found["in_a_save"] >= count / 4
-    tally("crashes: kill -9 of a fit", count, found["lost"], in_a_save=found["in_a_save"])
+    assert found["with_a_checkpoint"] >= count / 4
+    more = {name: found[name] for name in ("in_a_save", "with_a_checkpoint")}
+    tally("crashes: kill -9 of a fit", count, found["lost"], **more)
 
 
 class Failing:
     """The file system, of which the n-th call fails; `calls` are the names of all."""
 
     def __init__(self, patch, number, at) -> None:
-        self.number, self.at, self.calls = number, at, []
+        self.number, self.at, self.calls, self.failed = number, at, [], False
         for name in ("fsync", "replace"):
             patch.setattr(os, name, self.guarded(name, getattr(os, name)))
         opened = Path.open
@@ -57,6 +61,7 @@ class Failing:
         def call(*arguments, **options):
             self.calls.append(name)
             if len(self.calls) == self.at:
+                self.failed = True
                 raise OSError(self.number, os.strerror(self.number))
             return real(*arguments, **options)
 
@@ -84,6 +89,10 @@ class File:
         self.file.close()
 
 
+def says(told, path, number):
+    return told is not None and str(path) in told and os.strerror(number) in told and ".tmp" not in told
+
+
 def every_failure(monkeypatch, act):
     """`act(number, calls)` for every error at every call, until a run in which none fails; how many runs there were."""
     runs = 0
@@ -99,6 +108,7 @@ def every_failure(monkeypatch, act):
     return runs
 
 
+@pytest.mark.counted
 def test_every_call_that_fails_while_a_model_is_saved_leaves_the_old_one_or_the_new(tmp_path, monkeypatch, tally):
     path, lost = tmp_path / "model", []
     old, new = detector("pca").fit(pictures(12)), detector("knn").fit(pictures(12))
@@ -110,12 +120,12 @@ def test_every_call_that_fails_while_a_model_is_saved_leaves_the_old_one_or_the_
 
     def save(number, system):
         path.write_bytes(before)
+        told = None
         try:
             new.save(path)
         except ModelFileError as error:
-            lost.append(
-                not (str(path) in str(error) and os.strerror(number) in str(error) and ".tmp" not in str(error))
-            )
+            told = str(error)
+        lost.append(system.failed and not says(told, path, number))
         kept = after if "replace" in system.calls[: system.at - 1] else before
         lost.append(path.read_bytes() != kept or [one.name for one in tmp_path.iterdir()] != ["model"])
 
@@ -124,6 +134,7 @@ def test_every_call_that_fails_while_a_model_is_saved_leaves_the_old_one_or_the_
     tally("crashes: a write, fsync or rename of a model fails", runs, sum(lost))
 
 
+@pytest.mark.counted
 def test_every_call_that_fails_while_a_checkpoint_is_saved_leaves_one_to_go_on_from(tmp_path, monkeypatch, tally):
     path, lost = tmp_path / "c", []
 
@@ -136,10 +147,12 @@ def test_every_call_that_fails_while_a_checkpoint_is_saved_leaves_one_to_go_on_f
             checkpoint.save(path, state(step), {})
         system.calls.clear()
         system.at = at
+        told = None
         try:
             checkpoint.save(path, state(3), {})
         except CheckpointError as error:
-            lost.append(not (str(path) in str(error) and os.strerror(number) in str(error)))
+            told = str(error)
+        lost.append(system.failed and not says(told, path, number))
         system.at = 0
         lost.append(checkpoint.load(path)[0]["step"] not in (2, 3))
         lost.append(not {one.name for one in tmp_path.iterdir()} <= {"c", "c.previous"})
@@ -185,6 +198,69 @@ def test_the_second_of_two_processes_on_one_model_is_told(folder, tmp_path, run)
         assert not (tmp_path / "m").exists()
     assert run(*fit)[0] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good", "m"]
+
+
+RACE = "import sys; from normscope.cli import main; sys.stdin.readline(); main(sys.argv[1:])"
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+def test_of_two_processes_at_once_one_fits_and_the_other_is_told(folder, tmp_path, tally):
+    """Both are let go at once; one may be done before the other begins, and then both fit."""
+    rounds, lost, told = 10, 0, 0
+    for number in range(rounds):
+        model, seeds = tmp_path / f"m{number}", ("1", "2")
+        command = [sys.executable, "-c", RACE, "fit", folder, "-o", model, "--method", "pca", "--seed"]
+        pair = [subprocess.Popen([*command, seed], **PIPES) for seed in seeds]
+        for process in pair:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        errors = [process.communicate()[1] for process in pair]
+        codes = [process.returncode for process in pair]
+        refused = [error for code, error in zip(codes, errors, strict=True) if code == 2]
+        told += len(refused)
+        lost += not (set(codes) <= {0, 2} and 0 in codes)
+        lost += not all(f"another process is writing {model};" in error for error in refused)
+        lost += load(model).card["training"]["seed"] not in (1, 2)
+        lost += sorted(path.name for path in tmp_path.glob("*m*")) != sorted(f"m{one}" for one in range(number + 1))
+    assert told >= rounds / 2
+    tally("crashes: two fits to one file at once, the second told", rounds, lost, told=told)
+
+
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_fit_goes_on_from_the_checkpoint_before_a_damaged_one_and_says_so(folder, tmp_path, run, tally, count):
+    """Interrupted after some steps, its newest checkpoint damaged, resumed: to the same bits as without."""
+    options = ["--method", "vae", "--set", "width=4", "--set", "batch_size=8", "--epochs", "2", "--allow-collapse"]
+    assert run("fit", folder, "-o", tmp_path / "whole", *options)[0] == 0
+    model, newest, dice, lost = tmp_path / "m", tmp_path / "m.checkpoint", random.Random(count), 0
+    interrupt(folder, model, options)
+    kept = {path: path.read_bytes() for path in (newest, previous(newest))}
+    for _ in range(count):
+        for path, data in kept.items():
+            path.write_bytes(data)
+        newest.write_bytes(damaged(kept[newest], dice))
+        code, said = run("fit", folder, "-o", model, *options, "--resume")
+        lost += code != 0 or f"checkpoint {newest} " not in said or "goes on from the one before it" not in said
+        lost += not model.exists() or model.read_bytes() != (tmp_path / "whole").read_bytes()
+        lost += sorted(path.name for path in tmp_path.iterdir()) != ["good", "m", "whole"]
+        model.unlink(missing_ok=True)
+    tally("crashes: newest checkpoint damaged, gone on from the one before it to the same bits", count, lost)
+
+
+def damaged(data, dice):
+    """A bit flipped, the end cut off, or nothing left."""
+    kind, place = dice.randrange(3), dice.randrange(len(data))
+    return [data[:place], b"", data[:place] + bytes([data[place] ^ 1 << dice.randrange(8)]) + data[place + 1 :]][kind]
+
+
+def interrupt(folder, model, options):
+    """Killed (kill -9) after its fifth checkpoint."""
+    script = Path(__file__).with_name("stopped.py")
+    command = [sys.executable, script, "5", "fit", folder, "-o", model, *options]
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == -signal.SIGKILL
 
 
 def test_what_a_killed_fit_left_of_a_model_is_removed_by_the_next(folder, tmp_path, run):

@@ -1,6 +1,5 @@
 """Model files that were damaged, or written by somebody who means harm; and files that must be equal."""
 
-import contextlib
 import copy
 import hashlib
 import os
@@ -41,6 +40,14 @@ def refused(path):
     return False
 
 
+def refused_within(within, path):
+    try:
+        with within(SECONDS, MEGABYTES):
+            return refused(path)
+    except Exception:  # whatever it is, it is counted
+        return False
+
+
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_a_flipped_bit_is_refused(path, within, tally, count):
     size, rng, lost = path.stat().st_size, random.Random(count), 0
@@ -50,8 +57,7 @@ def test_a_flipped_bit_is_refused(path, within, tally, count):
             place = rng.randrange(header if number % 2 else size)  # half of them in the header
             (byte,) = os.pread(file.fileno(), 1, place)
             os.pwrite(file.fileno(), bytes([byte ^ 1 << rng.randrange(8)]), place)
-            with within(SECONDS, MEGABYTES):
-                lost += not refused(path)
+            lost += not refused_within(within, path)
             os.pwrite(file.fileno(), bytes([byte]), place)
     load(path)
     tally("model file: a bit flipped", count, lost)
@@ -62,8 +68,7 @@ def test_a_file_that_was_cut_short_is_refused(path, within, tally, count):
     lengths, lost = random.Random(count).sample(range(path.stat().st_size), count), 0
     for length in sorted(lengths, reverse=True):
         os.truncate(path, length)
-        with within(SECONDS, MEGABYTES):
-            lost += not refused(path)
+        lost += not refused_within(within, path)
     tally("model file: cut short", count, lost)
 
 
@@ -139,15 +144,26 @@ def resealed(path, tensors, card):
 
 
 def outcome(path):
-    """`refused`, or `harmless`: scores that are finite, or an error of ours."""
+    """`refused`, or `harmless`: scores that are finite, or an error of ours. Anything else is a loss."""
     try:
         model = load(path)
     except ModelFileError as error:
-        return "refused" if "\n" not in str(error) else "refused in several lines"
-    if model.method.scores_quickly:
-        with contextlib.suppress(NormscopeError):
-            assert np.isfinite([row["score"] for row in model.rows([path.with_name("image.png")])]).all()
-    return "harmless"
+        return "refused" if "\n" not in str(error) else f"refused in several lines: {error}"
+    if not model.method.scores_quickly:
+        return "harmless"
+    try:
+        rows = list(model.rows([path.with_name("image.png")]))
+    except NormscopeError as error:
+        return "harmless" if "\n" not in str(error) else f"an error in several lines: {error}"
+    return "harmless" if all(row["error"] or np.isfinite(row["score"]) for row in rows) else f"rows {rows}"
+
+
+def outcome_within(within, path):
+    try:
+        with within(SECONDS, MEGABYTES):
+            return outcome(path)
+    except Exception as error:  # whatever it is, it is counted
+        return f"{type(error).__name__}: {error}"
 
 
 @pytest.mark.parametrize(
@@ -166,10 +182,11 @@ def test_a_hostile_card_with_the_right_checksum_is_refused_or_harmless(tmp_path,
         else:
             card = hostile_card(card, rng)
         resealed(path, tensors, card)
-        with within(SECONDS, MEGABYTES):
-            found.append(outcome(path))
+        found.append(outcome_within(within, path))
     assert found.count("refused") > count / 3
-    tally("model file: hostile card or tensors, resealed", count, found.count("refused in several lines"))
+    lost = [one for one in found if one not in ("refused", "harmless")]
+    print(*lost, sep="\n")
+    tally("model file: hostile card or tensors, resealed", count, len(lost), refused=found.count("refused"))
 
 
 SWELLING = [
@@ -185,8 +202,7 @@ def test_a_card_that_would_swell_the_process_is_refused(tmp_path, within, name, 
     fitted(name).save(tmp_path / "model")
     tensors, card, _ = artifact.load(tmp_path / "model")
     resealed(tmp_path / "model", tensors, {**card, "settings": {**card["settings"], **changed}})
-    with within(SECONDS, MEGABYTES):
-        assert refused(tmp_path / "model")
+    assert refused_within(within, tmp_path / "model")
 
 
 SCORES = """
@@ -198,8 +214,9 @@ print(load(sys.argv[1]).score(np.load(sys.argv[2])).tobytes().hex())
 FIT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from small_methods import detector, pictures
-detector(sys.argv[2]).fit(pictures(24), allow_collapse=True).save(sys.argv[3])
+from small_methods import NAMES, detector, pictures
+for name in NAMES:
+    detector(name).fit(pictures(24), allow_collapse=True).save(f"{sys.argv[2]}/{name}")
 """
 
 
@@ -223,10 +240,13 @@ def test_a_fresh_process_gives_the_same_bits(tmp_path, tally, names):
 def test_two_processes_with_one_seed_write_the_same_bytes(tmp_path, tally):
     from pathlib import Path
 
-    lost = 0
-    for name in NAMES:
-        for file in ("one", "other"):
-            fresh(FIT, Path(__file__).parent, name, tmp_path / file)
-        digests = {hashlib.sha256((tmp_path / file).read_bytes()).hexdigest() for file in ("one", "other")}
-        lost += len(digests) > 1
-    tally("model file: two fits with one seed, byte by byte", len(NAMES), lost)
+    for process in ("one", "other"):
+        (tmp_path / process).mkdir()
+        fresh(FIT, Path(__file__).parent, tmp_path / process)
+    lost = [name for name in NAMES if len({digest(tmp_path / one / name) for one in ("one", "other")}) > 1]
+    print(*lost)
+    tally("model file: two fits with one seed, byte by byte", len(NAMES), len(lost))
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -88,11 +88,34 @@ def test_a_full_queue_is_a_503_and_nothing_in_it_is_lost(started, model, good, u
     assert "2 requests are waiting already" in refused.json()["error"]
     assert "--max-queued" in refused.json()["error"]
     assert refused.headers["retry-after"] == "2"
+    unread = client.post("/score", content=b"no form at all", headers={"content-type": "multipart/form-data"})
+    assert unread.status_code == 503, "a body that nobody can take is not read"
     slow.go_on.set()
     for thread in threads:
         thread.join()
     assert answers == [200] * 3
     assert batcher.batches == 2  # the two that waited were scored together
+
+
+def test_bodies_together_have_bounded_memory_and_the_earliest_finds_room(started, good):
+    client = started(Limits(body=10_000))
+    room = client.app.state.service.room
+    assert room.most == 250_000
+    pixels = {"name": "images", "datatype": "UINT8", "shape": [1, 30, 40, 3], "data": [0] * 3600}
+    for taken, form, json in ((0, 200, 200), (200_000, 200, 503), (249_000, 503, 503)):
+        room.taken = {"another": taken}
+        answers = [
+            client.post("/score", files=files(good[0])),
+            client.post("/v2/models/parts/infer", json={"inputs": [pixels]}),
+        ]
+        assert [answer.status_code for answer in answers] == [form, json]
+        assert room.taken == {"another": taken}, "what was taken is given back"
+        for answer in answers:
+            if answer.status_code == 503:
+                assert "fill the memory for bodies" in answer.json()["error"]
+                assert answer.headers["retry-after"] == "2"
+    room.taken, room.most = {}, 10
+    assert client.post("/score", files=files(good[0])).status_code == 200
 
 
 def test_a_request_with_too_many_files_is_refused(client):

@@ -8,24 +8,39 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx2 as httpx
 import numpy as np
 import pytest
 
+from normscope.model import load
+
 EACH = 10  # images in a request
 MB = 2**20
 FORM = "multipart/form-data; boundary=b"
+PART = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory) -> Path:
+    """A model that scores in no time, so that the server has more to do than the model."""
+    from normscope import Detector
+
+    path = tmp_path_factory.mktemp("quick") / "model.safetensors"
+    images = np.random.default_rng(0).integers(0, 256, (40, 48, 64), dtype=np.uint8)
+    Detector("pca", false_alarm_rate=0.1).fit(images).save(path)
+    return path
 
 
 @pytest.fixture
-def serving(explaining, until):
+def serving(quick, until):
     """`serving(*options)` → the process and its address, ready."""
     processes = []
 
     def start(*options):
-        command = [sys.executable, "-m", "normscope", "serve", str(explaining), "--port", "0", "--json", *options]
+        command = [sys.executable, "-m", "normscope", "serve", str(quick), "--port", "0", "--json", *options]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
         url = json.loads(processes[-1].stdout.readline())["url"]
@@ -38,9 +53,9 @@ def serving(explaining, until):
             process.kill()
 
 
-def memory(process):
-    """In bytes."""
-    found = re.search(r"VmRSS:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+def memory(process, which="VmRSS"):
+    """In bytes; VmHWM is the peak since `/proc/PID/clear_refs` was written to."""
+    found = re.search(rf"{which}:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
     return 1024 * int(found[1])
 
 
@@ -59,7 +74,7 @@ class Crowd:
             while (answer := await client.post(f"{self.url}/score", files=files)).status_code == 503:
                 self.refused += 1
                 self.hints.add(answer.headers["retry-after"])
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(float(answer.headers["retry-after"]))
             self.scores |= {row["path"]: row["score"] for row in answer.json()}
 
     async def all(self, watch):
@@ -72,10 +87,10 @@ class Crowd:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells how much memory it took")
 @pytest.mark.parametrize(("clients", "each"), [(16, 10), pytest.param(64, 1_000, marks=pytest.mark.soak)])
-def test_a_crowd_loses_nothing_and_leaves_memory_flat(serving, model, parts, tally, clients, each):
-    process, url = serving("--max-queued", "8", "--history", "10")
+def test_a_crowd_loses_nothing_and_leaves_memory_flat(serving, quick, parts, tally, clients, each):
+    process, url = serving("--max-queued", "24", "--history", "10")
     paths = sorted((parts / "good").iterdir()) + sorted((parts / "bad").iterdir())
-    expected, crowd, seen = [row["score"] for row in model.rows(paths)], Crowd(url, paths, clients, each), []
+    expected, crowd, seen = [row["score"] for row in load(quick).rows(paths)], Crowd(url, paths, clients, each), []
 
     async def watch(crowd):
         while True:
@@ -85,39 +100,48 @@ def test_a_crowd_loses_nothing_and_leaves_memory_flat(serving, model, parts, tal
     asyncio.run(crowd.all(watch))
     wanted = {f"{number}-{place}": expected[place % len(paths)] for number in range(clients) for place in range(each)}
     lost = [name for name, score in wanted.items() if crowd.scores.get(name) != pytest.approx(score, rel=1e-5)]
-    assert len(crowd.scores) == clients * each
-    slope = 0.0
+    more = {}
     if each > 100:
         assert crowd.refused, "there was no overload"
         assert crowd.hints == {"2"}
         warm = [(images / 1000, used / MB) for images, used in seen if images > 0.2 * clients * each]
-        slope = float(np.polyfit(*np.array(warm).T, 1)[0])  # MB per 1,000 images
-        assert slope < 1
-    tally(f"server: images of {clients} clients at once", clients * each, len(lost), megabytes_per_1000=round(slope, 3))
+        slope = float(np.polyfit(*np.array(warm).T, 1)[0])
+        more = {"megabytes_per_1000": round(slope, 3), "told_to_come_back": crowd.refused}
+        lost += [more] * (slope >= 1)
+    tally(f"server: images of {clients} clients at once", clients * each, len(lost), **more)
 
 
 @pytest.mark.soak
 def test_huge_bodies_leave_memory_flat(serving, tally):
+    """As a form of one huge file, with and without its length."""
     process, url = serving()
-    before, lost = memory(process), 0
+    httpx.post(f"{url}/score", files=[("files", ("a", bytes(10**6)))], timeout=60)  # what the first request loads
+    Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+    before, lost, slowest = memory(process, "VmHWM"), 0, 0.0
 
     def body():
+        yield PART
         for _ in range(100):
             yield bytes(10**6)
 
     for number in range(40):
-        length = {"content-length": str(10**8)} if number % 2 else {}
+        length = {"content-length": str(10**8 + len(PART))} if number % 2 else {}
+        began = time.monotonic()
         answer = httpx.post(f"{url}/score", content=body(), headers={"content-type": FORM, **length}, timeout=60)
-        lost += answer.status_code != 413 or memory(process) - before > 50 * MB
-    tally("server: bodies of 100 MB, 413 and memory flat", 40, lost)
+        slowest = max(slowest, time.monotonic() - began)
+        lost += answer.status_code != 413
+    more = {"slowest": round(slowest, 2), "megabytes_at_most": round((memory(process, "VmHWM") - before) / MB, 1)}
+    lost += slowest > 5
+    lost += more["megabytes_at_most"] > 50
+    tally("server: bodies of 100 MB, 413 within 5 s and memory flat", 40, lost, **more)
 
 
 @pytest.mark.soak
 def test_told_to_end_under_load_it_answers_what_it_has(serving, parts, tally):
-    """Ten servers; each answers every request that it took, with rows or a 503 that says when to come back."""
+    """Six servers; each answers every request that it took, with rows or a 503 that says when to come back."""
     images, lost, answered = [path.read_bytes() for path in sorted((parts / "good").iterdir())], 0, 0
 
-    async def load(process, url):
+    async def crowd(process, url):
         async with httpx.AsyncClient(timeout=60) as client:
             send = [client.post(f"{url}/score", files=[("files", ("a", one)) for one in images]) for _ in range(32)]
             tasks = [asyncio.create_task(one) for one in send]
@@ -125,9 +149,9 @@ def test_told_to_end_under_load_it_answers_what_it_has(serving, parts, tally):
             process.send_signal(signal.SIGTERM)
             return await asyncio.gather(*tasks, return_exceptions=True)
 
-    for _ in range(10):
+    for _ in range(6):
         process, url = serving()
-        answers = asyncio.run(load(process, url))
+        answers = asyncio.run(crowd(process, url))
         assert process.wait(60) == 143
         taken = [one for one in answers if not isinstance(one, httpx.ConnectError)]  # others came too late
         answered += len(taken)
@@ -138,7 +162,7 @@ def test_told_to_end_under_load_it_answers_what_it_has(serving, parts, tally):
 def well_answered(answer, count):
     if answer.status_code == 503:
         return "retry-after" in answer.headers
-    return answer.status_code == 200 and all(row["score"] is not None for row in answer.json()) and count > 0
+    return answer.status_code == 200 and [row["error"] for row in answer.json()] == [None] * count
 
 
 @pytest.mark.soak
@@ -148,9 +172,11 @@ def test_nothing_that_fits_the_schema_makes_the_server_fail(serving, tally):
     if program is None:
         pytest.skip("schemathesis is not installed")
     _, url = serving()
-    command = [program, "run", f"{url}/openapi.json", "--checks", "not_a_server_error", "--max-examples", "100"]
+    command = [program, "run", f"{url}/openapi.json", "--checks", "not_a_server_error", "--max-examples", "50"]
     done = subprocess.run([*command, "--no-color"], capture_output=True, text=True)
+    print(done.stdout[-5000:])
     found = re.search(r"(\d[\d,]*) generated", done.stdout)
-    tried = int(found[1].replace(",", "")) if found else 0
-    assert done.returncode == 0, done.stdout[-3000:]
-    tally("server: requests made from its schema, no 5xx", tried, 0)
+    assert found, done.stderr[-3000:]
+    failed = re.search(r"(\d[\d,]*) found", done.stdout[found.start() :])
+    lost = int(failed[1].replace(",", "")) if failed else int(done.returncode != 0)
+    tally("server: requests made from its schema, no 5xx", int(found[1].replace(",", "")), lost)

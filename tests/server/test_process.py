@@ -73,20 +73,40 @@ class Dripping:
 def test_slow_clients_are_closed_while_others_are_served(url, sent, answered):
     """At its usual patience the server takes up to 12 s for it."""
     clients = [Dripping(url, sent) for _ in range(20)]
-    drip_until_closed(url, clients, b"x" if sent else b"", seconds=5)
+    assert drip(url, clients, b"x" if sent else b"", seconds=5)[0] == 20
     assert all(client.found.startswith(answered) for client in clients)
 
 
-def drip_until_closed(url, clients, data, seconds):
-    start = time.monotonic()
-    while not all(client.closed for client in clients):
-        assert time.monotonic() - start < seconds
+def drip(url, clients, data, seconds):
+    """How many were closed within that time, and the states of `live` meanwhile."""
+    start, states = time.monotonic(), []
+    while not all(client.closed for client in clients) and time.monotonic() - start < seconds:
         time.sleep(0.1)
-        assert httpx.get(f"{url}/v2/health/live").status_code == 200
+        states.append(httpx.get(f"{url}/v2/health/live", timeout=20).status_code)
         for client in clients:
             client.drip(data)
     for client in clients:
         client.connection.close()
+    assert states
+    assert set(states) == {200}
+    return sum(client.closed for client in clients), len(states)
+
+
+def test_idle_connections_never_use_up_the_open_files(url, monkeypatch):
+    """The ones that wait longest make room; a request on its way is left alone."""
+    monkeypatch.setattr(process, "open_files", lambda: 40)
+    monkeypatch.setattr(process, "HEAD_SECONDS", 60.0)  # so that nothing is closed for its slowness
+    monkeypatch.setattr(exchange, "PATIENCE", 60.0)
+    busy = Dripping(url, f"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n{FORM}\r\n{PART}".encode())
+    assert httpx.get(f"{url}/v2/health/live", timeout=20).status_code == 200
+    idle = [Dripping(url, b"") for _ in range(60)]
+    assert httpx.get(f"{url}/v2/health/live", timeout=20).status_code == 200
+    for client in [*idle, busy]:
+        client.drip(b"")
+        client.connection.close()
+    assert sum(client.closed for client in idle) >= 40
+    assert all(client.closed for client in idle[:20])
+    assert not busy.closed
 
 
 @pytest.mark.soak
@@ -96,8 +116,8 @@ def test_two_hundred_slow_clients_are_closed_within_fifteen_seconds(running, unt
     until(lambda: httpx.get(f"{url}/v2/health/ready", timeout=20).status_code == 200)
     head, body = b"POST /score HTTP/1.1\r\nHost: x\r\n", f"Content-Length: 5000\r\n{FORM}\r\n{PART}".encode()
     clients = [Dripping(url, head + body * (number % 2)) for number in range(200)]
-    drip_until_closed(url, clients, b"x", seconds=15)
-    tally("server: slow clients closed within 15 s, others served", len(clients), 0)
+    closed, asked = drip(url, clients, b"x", seconds=15)
+    tally("server: slow clients closed within 15 s, live 200 meanwhile", 200, 200 - closed, asked_for_live=asked)
 
 
 @pytest.mark.parametrize("chunked", [False, True])

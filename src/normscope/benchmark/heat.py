@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from normscope.benchmark.pixels import pixel_auroc, pro
-from normscope.images.reader import decode, resize
+from normscope.errors import DatasetError, ImageError
+from normscope.images.decoding import decode_file
 from normscope.images.size import Size
 from normscope.images.store import Store
 from normscope.model import Model
@@ -32,4 +33,7 @@ def heat_metrics(
 def read_mask(path: Path | None, size: Size) -> NDArray[np.bool_]:
     if path is None:
         return np.zeros(size, bool)
-    return resize(decode(path).pixels, size)[..., 0] > ANOMALOUS
+    try:
+        return decode_file(path, size).pixels[..., 0] > ANOMALOUS
+    except ImageError as error:
+        raise DatasetError(f"the mask {path} cannot be read: {error}; mend it, or remove it") from error

@@ -174,7 +174,7 @@ def learn(
     if exists(checkpoint) and not resume:
         say(f"note: {checkpoint} of an interrupted fit is replaced; --resume would go on from it")
     try:
-        with tracker(track) if track else nullcontext(Observer()) as tracking, bars() as shown:
+        with tracker(track, warn) if track else nullcontext(Observer()) as tracking, bars() as shown:
             return fit_model(
                 folder,
                 options,
@@ -191,6 +191,10 @@ def learn(
         if exists(checkpoint):
             say("the state of training is saved; the same command with --resume goes on from it")
         raise
+
+
+def warn(text: str) -> None:
+    say(f"warning: {text}")
 
 
 def save(fitted: "Fitted", model: Path, checkpoint: Path) -> str:

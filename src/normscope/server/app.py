@@ -20,8 +20,8 @@ from normscope.report.page import asset, heat_gradient
 from normscope.report.words import in_words
 from normscope.server import protocol
 from normscope.server.batching import Load
-from normscope.server.edge import RETRY, Edge, error
-from normscope.server.limits import BusyError, Limits
+from normscope.server.edge import Edge, error
+from normscope.server.limits import RETRY, BusyError, Limits
 from normscope.server.metrics import CONTENT_TYPE
 from normscope.server.schema import FILES, Description, DriftState, ErrorAnswer, Recent, ScoredRow
 from normscope.server.service import Result, Service
@@ -79,6 +79,7 @@ def add_scoring(app: FastAPI, service: Service) -> None:
     ) -> list[ScoredRow]:
         """Score images: one row for each file, in order; one that cannot be read has an `error`."""
         name, _ = service.model(model)
+        service.batcher.check_queue()  # before the images are read, which would be for nothing
         async with received(request) as files, spooled(files) as paths:
             rows = await service.rows(name, [file.filename or "" for file in files], paths, heatmaps)
         return [ScoredRow.model_validate(row) for row in rows]

@@ -51,11 +51,14 @@ class Batcher:
         """What will be said of these files, one for each; `BusyError` if too many requests wait already."""
         job = Job(model, paths, with_heat, Future())
         with self.changed:
-            if len(self.waiting) >= self.limits.queued:
-                raise BusyError(self.limits.queue_full)
+            self.check_queue()
             self.waiting.append(job)
             self.changed.notify()
         return job.future
+
+    def check_queue(self) -> None:
+        if len(self.waiting) >= self.limits.queued:
+            raise BusyError(self.limits.queue_full)
 
     def close(self) -> None:
         """Once everything that waits is scored."""

@@ -9,11 +9,11 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from normscope.server.exchange import Exchange
+from normscope.server.limits import RETRY
 from normscope.server.service import Service
 
-__all__ = ["RETRY", "Edge"]
+__all__ = ["Edge", "error"]
 
-RETRY = {"Retry-After": "2"}
 OPEN = ("/", "/page.css", "/page.js", "/v2/health/live", "/v2/health/ready")  # without a token
 logger = logging.getLogger("normscope.server")
 
@@ -29,7 +29,7 @@ class Edge:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send, self.service.limits)
+        exchange = Exchange(scope, receive, send, self.service.limits, self.service.room)
         start, working = time.monotonic(), scope["method"] == "POST"
         app = self.refusal(scope) or self.app
         self.service.active += working
@@ -41,6 +41,7 @@ class Edge:
                 raise
             await error(500, "the server failed, and wrote why to its log")(scope, exchange.receive, exchange.send)
         finally:
+            self.service.room.leave(exchange)
             self.service.active -= working
             self.service.last_active = time.monotonic() if working else self.service.last_active
             path = getattr(scope.get("route"), "path", "other")

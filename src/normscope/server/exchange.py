@@ -9,12 +9,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from normscope.server.limits import Limits
+from normscope.server.limits import RETRY, Limits, Room
 
 __all__ = ["Exchange"]
 
 PATIENCE = 10.0  # seconds for which a client may keep us waiting for its body,
 SLOWEST = 50_000  # and one more for each so many bytes
+JSON_BYTES = 14  # of memory for each byte of JSON, measured with pixels as numbers; forms are kept as they are
 LINGER = 2.0  # seconds in which a client that is still sending can read why it should not
 
 POLICY = (
@@ -36,9 +37,10 @@ SECURITY: Mapping[str, str] = {
 class Exchange:
     """`receive` and `send` of ASGI for one request, within limits. No more of a body is kept than the part at hand."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits, room: Room) -> None:
         headers = Headers(scope=scope)
-        self.inner_receive, self.inner_send, self.limits = receive, send, limits
+        self.inner_receive, self.inner_send, self.limits, self.room = receive, send, limits, room
+        self.weight = 1 if headers.get("content-type", "").lower().startswith("multipart/") else JSON_BYTES
         self.declared = int(headers.get("content-length", "0"))
         self.unread = self.declared > 0 or "transfer-encoding" in headers  # the body, or a part of it
         self.received = 0
@@ -54,6 +56,8 @@ class Exchange:
         message = await self.next_part()
         if self.received > self.limits.body:
             raise HTTPException(413, self.limits.body_exceeded)
+        if not self.room.take(self, self.weight * len(message.get("body", b""))):
+            raise HTTPException(503, self.limits.room_exceeded, RETRY)
         return message
 
     async def next_part(self) -> Message:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import math
 import socket
+import sys
 from types import FrameType
 
 import uvicorn
@@ -16,6 +18,15 @@ __all__ = ["listen", "make_server", "run"]
 
 HEAD_SECONDS = 10.0  # for the head of a request, from its first byte or from the connection on
 UNREAD_SECONDS = 30.0  # in which a client must read some of an answer that waits for it
+
+
+def open_files() -> int:
+    """How many this process may have besides about a hundred of its own: connections and uploads."""
+    if sys.platform == "win32":
+        return 400
+    import resource
+
+    return max(min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 20_000) - 100, 16)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -47,6 +58,7 @@ def make_server(app: FastAPI) -> "Server":
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=5,
+        backlog=min(256, open_files() // 4),  # so many are taken at once, before any can be closed
     )
     return Server(config, app.state.service)
 
@@ -70,7 +82,11 @@ class Server(uvicorn.Server):
 
 
 class Protocol(H11Protocol):
-    """uvicorn's, and closes connections on which a request does not arrive, or an answer is not read."""
+    """uvicorn's, and closes connections on which a request does not arrive, or an answer is not read.
+
+    At most half of the open files that there may be are connections: one more, and the one that has waited longest for
+    a request is closed.
+    """
 
     waiting: asyncio.TimerHandle | None = None
     stuck: asyncio.TimerHandle | None = None
@@ -78,6 +94,11 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.expect_head()
+        if len(self.connections) > open_files() // 2:
+            idle = [one for one in self.connections if isinstance(one, Protocol) and one.waiting is not None]
+            oldest = min(idle, key=lambda one: one.until)
+            oldest.cancel_timers()  # it is gone a moment later, and must not be chosen again until then
+            oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -88,6 +109,10 @@ class Protocol(H11Protocol):
 
     def expect_head(self) -> None:
         self.waiting = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    @property
+    def until(self) -> float:
+        return self.waiting.when() if self.waiting else math.inf
 
     def pause_writing(self) -> None:
         super().pause_writing()

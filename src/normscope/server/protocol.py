@@ -13,8 +13,7 @@ from starlette.exceptions import HTTPException
 from normscope import __version__
 from normscope.images.notation import printable
 from normscope.model import Model, Scored
-from normscope.server.edge import RETRY
-from normscope.server.limits import MOST_FILES, Limits
+from normscope.server.limits import MOST_FILES, RETRY, Limits
 from normscope.server.schema import (
     InferAnswer,
     InferRequest,

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from normscope.images.notation import printable
 from normscope.model import Model, Scored
 from normscope.server.batching import Batcher, Load
-from normscope.server.limits import BusyError, Limits
+from normscope.server.limits import BusyError, Limits, Room
 from normscope.server.metrics import Metrics
 from normscope.server.pictures import pictures
 
@@ -31,6 +31,7 @@ class Service:
         self.token = token
         self.batcher = Batcher(load, limits)
         self.metrics = Metrics()
+        self.room = Room(limits.room)
         self.history: deque[Result] = deque(maxlen=limits.history)
         self.active = 0  # requests with work to do
         self.last_active = 0.0

@@ -1,0 +1,33 @@
+"""The limits that the other tests rely on: they would notice."""
+
+import subprocess
+import sys
+
+import pytest
+
+BURN = "import time\nwhile time.process_time() < 0.4: pass"
+SWELL = "x = bytearray(150 * 2**20)"
+
+
+def child(script):
+    subprocess.run([sys.executable, "-S", "-c", script], check=True)
+
+
+@pytest.mark.parametrize("seconds", [0.2, 5.0])
+def test_the_time_of_a_child_counts(within, seconds):
+    def inside():
+        with within(seconds):
+            child(BURN)
+
+    if seconds < 1:
+        with pytest.raises(Exception, match="too much processor time"):
+            inside()
+    else:
+        inside()
+
+
+def test_the_memory_of_a_child_counts(within):
+    with within(5, 400):
+        child(SWELL)
+    with pytest.raises(AssertionError), within(5, 100):
+        child(SWELL.replace("150", "900"))  # more than any child before it
