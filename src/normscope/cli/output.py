@@ -15,7 +15,7 @@ import typer
 
 from normscope.errors import NormscopeError
 from normscope.files import is_stream
-from normscope.training.interrupt import Terminated, deferred, interrupt
+from normscope.training.interrupt import SIGNALS, Terminated, deferred, interrupt
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -27,7 +27,8 @@ READER_GONE, WRONG_USE, SOME_UNREADABLE, INTERRUPTED, TERMINATED = 1, 2, 3, 130,
 def one_line_errors(debug: bool) -> Iterator[None]:
     """An error is one red line and exit code 2; Ctrl-C is exit code 130, SIGTERM 143."""
     in_main = threading.current_thread() is threading.main_thread()  # elsewhere Python sets no handlers
-    before = signal.signal(signal.SIGTERM, interrupt) if in_main else None
+    # SIGINT too, for a shell starts what runs in the background with that signal ignored.
+    before = {number: signal.signal(number, interrupt) for number in SIGNALS} if in_main else {}
     try:
         yield
         sys.stdout.flush()  # a reader who has gone is noticed here, not when Python ends
@@ -45,8 +46,8 @@ def one_line_errors(debug: bool) -> Iterator[None]:
         complain(explanation(error))
         raise typer.Exit(WRONG_USE) from None
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
