@@ -52,6 +52,7 @@ def finish(
             kept, scores = trimmed(method, images, folds, seed, plain)
         outliers = find_outliers(normal, plain, scores)
     reference = loop.finish(method, images.subset(training[kept[training]]), seed)
+    images.observer.parts("done", 1, 1)
     excluded = [one.position for one in outliers] if exclude_outliers else []
     if cross:
         return Finished(reference, Calibration(np.delete(scores, excluded), rate, "cross"), outliers)

@@ -1,12 +1,8 @@
-"""The report as people use it, in a real Chromium: Debian's package, driven by Playwright.
-
-Without one the tests are skipped, unless NORMSCOPE_BROWSER=required says that they must run.
-"""
+"""The report as people use it, in a real Chromium: Debian's package, driven by Playwright."""
 
 import csv
-import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import chdir
 from datetime import datetime
 from pathlib import Path
@@ -20,10 +16,6 @@ from normscope.model import Model, load
 from normscope.report.gathering import Gathering
 from normscope.report.page import page as render
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-REQUIRED = os.environ.get("NORMSCOPE_BROWSER") == "required"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 HOSTILE = [
     '<img src=x onerror="alert(1)">.png',
     "=1+1.png",
@@ -33,20 +25,6 @@ HOSTILE = [
 ]
 DECODE = "(all) => Promise.all(all.map((one) => { one.loading = 'eager'; return one.decode(); }))"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not REQUIRED:
-        pytest.importorskip("playwright", reason="needs playwright (extra `dev`)")
-        if CHROMIUM is None:
-            pytest.skip("needs Chromium (Debian's package chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -91,26 +69,9 @@ def saved(gathering: Gathering, model: Model, path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(browser, file) -> Iterator:
-    """`opened(color_scheme="dark")` → the page in a window of its own. Any error or request on it is a failure."""
-    contexts, wrong = [], []
-
-    def open_page(path=file, **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}") or dialog.dismiss())
-        page.on(
-            "request", lambda request: request.url.startswith(("file:", "data:", "blob:")) or wrong.append(request.url)
-        )
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
+def opened(window, file) -> Callable:
+    """`opened(color_scheme="dark")` → the report in a window of its own, which asks for no other file."""
+    return lambda path=file, **options: window(path.as_uri(), "file:", **options)
 
 
 def labels(page) -> list[str]:

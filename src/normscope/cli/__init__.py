@@ -23,7 +23,8 @@ from normscope.cli import (
     table,
     watch,
 )
-from normscope.cli.output import WRONG_USE, complain, say
+from normscope.cli.ending import WRONG_USE
+from normscope.cli.output import complain, say
 
 app = typer.Typer(
     name="normscope",
