@@ -61,7 +61,7 @@ def test_version(run):
     ("arguments", "message"),
     [
         (["nothing"], "no such command 'nothing'"),
-        (["scor"], "'score'"),
+        (["scor"], "'score', 'doctor'? `normscope --help`"),
         (["fit"], "missing argument"),
         (["recalibrate", "model", "verdicts.csv"], "'--output' / '-o'; `normscope recalibrate --help`"),
         (["fit", "folder", "-o", "m", "--sed", "1"], "--sed"),
