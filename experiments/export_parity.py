@@ -31,7 +31,7 @@ NORMAL, TESTED = 100, 40
 SMALL = {"encoder": "tiny", "width": 16, "depth": 1, "batch_size": 16, "transforms": 4, "network": "cifar10"}
 DATASETS = ("digits", "magnetic-tile")
 AS_THEY_ARE = ("pretrained", "surprisal")  # what `auto` chooses from
-EXPORTABLE = {"anogan": {"search": "encoder"}}  # where the default is no forward pass
+OWN = {"anogan": {"search": "encoder"}, "geotrans": {"depth": 10}}  # a search is no forward pass; the least depth
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="digits, two methods")
@@ -65,7 +65,7 @@ def images(dataset: str) -> tuple[object, object]:
 def settings(method: str) -> dict[str, object]:
     if method in AS_THEY_ARE:
         return {}
-    return {key: value for key, value in SMALL.items() if takes(method, key, value)} | EXPORTABLE.get(method, {})
+    return {key: value for key, value in SMALL.items() if takes(method, key, value)} | OWN.get(method, {})
 
 
 def takes(method: str, key: str, value: object) -> bool:
