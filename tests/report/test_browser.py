@@ -216,7 +216,7 @@ def test_keys_are_text_where_text_is_typed_and_can_be_switched_off(opened):
     page = opened()
     page.get_by_label("Find").press_sequentially("faha")
     assert page.locator(".reviewed").count() == 0
-    assert not page.get_by_label("Heat maps").is_checked()
+    assert page.get_by_label("Heat maps").is_checked()
     page.get_by_label("Find").fill("")
     page.get_by_label("Single-key shortcuts").uncheck()
     page.keyboard.press("f")
@@ -227,15 +227,28 @@ def test_heat_maps_by_key_and_by_button(opened):
     page = opened()
     heat = page.locator("#ranked .heat").first
     stage = page.locator(".stage")
-    without = stage.screenshot()
-    assert not heat.is_visible()
-    page.keyboard.press("h")
+    hot = stage.screenshot()
     assert heat.is_visible()
-    assert stage.screenshot() != without
-    page.get_by_label("Heat maps").uncheck()
+    page.keyboard.press("h")
     assert not heat.is_visible()
+    assert stage.screenshot() != hot
+    page.get_by_label("Heat maps").check()
+    assert heat.is_visible()
     first, over = page.locator("#ranked .thumb").first.bounding_box(), heat.bounding_box()
     assert over == pytest.approx(first, abs=1)
+
+
+@pytest.mark.parametrize("options", [{}, PHONE])
+def test_an_image_is_reviewed_in_its_own_shape_under_its_heat(opened, options):
+    """Wide ones too, of 30 by 90 pixels."""
+    page = opened(**options)
+    wide = page.locator("#ranked tbody tr", has_text="=1+1.png")
+    wide.click()
+    thumb, heat = page.locator(".stage .thumb"), page.locator(".stage .heat")
+    shape = thumb.bounding_box()
+    assert shape["width"] == pytest.approx(3 * shape["height"], rel=0.02)
+    assert shape["width"] > 300
+    assert heat.bounding_box() == pytest.approx(shape, abs=1)
 
 
 def test_without_script_it_is_a_ranked_table(opened, gathered):
@@ -250,8 +263,9 @@ def test_without_script_it_is_a_ranked_table(opened, gathered):
     assert page.locator("#threshold").is_hidden()
     assert page.locator("#viewer").is_hidden()
     assert page.locator("noscript").is_visible()
-    page.get_by_label("Heat maps").check()
     assert page.locator("#ranked .heat").first.is_visible()
+    page.get_by_label("Heat maps").uncheck()
+    assert not page.locator("#ranked .heat").first.is_visible()
 
 
 def test_names_are_shown_as_they_are_and_do_nothing(opened, gathered):
