@@ -213,3 +213,19 @@ def test_axe_finds_nothing_wrong_and_nothing_is_cut_off(opened, images, options)
     assert [(one["id"], one["impact"], one["nodes"][0]["html"]) for one in found] == []
     width = options.get("viewport", {"width": 1280})["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_busy_server_is_sent_fewer_images_at_a_time(opened, images):
+    page, sent = opened(allowed="503"), []
+
+    def busy(route):
+        sent.append(route.request.post_data_buffer.count(b'name="files"'))
+        if sent[-1] > 2:
+            route.fulfill(status=503, headers={"Retry-After": "0"}, json={"error": "busy"})
+        else:
+            route.continue_()
+
+    page.route("**/score*", busy)
+    upload(page, images)
+    assert max(sent) == 8
+    assert sorted(names(page)) == sorted(path.name for path in images)

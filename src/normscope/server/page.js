@@ -214,10 +214,10 @@ const tooLarge = ({ file, name }) => failed(name, {
 
 async function send(portion, mine) {
   if (portion[0].file.size >= server.limits.body) return portion.map(tooLarge); // one alone: it is not worth the way
-  const form = new FormData();
-  for (const { file, name } of portion) form.append("files", file, name);
   const address = `/score?heatmaps=true&model=${encodeURIComponent(chosen().name)}`;
   for (;;) {
+    const form = new FormData();
+    for (const { file, name } of portion) form.append("files", file, name);
     try {
       const answer = await ask(address, { method: "POST", body: form });
       setState("ready", "Ready");
@@ -226,6 +226,7 @@ async function send(portion, mine) {
       if (problem.status === 401) askForToken();
       if (problem.status !== 503 || mine !== lot) return portion.map(({ name }) => failed(name, problem));
       setState("", "The server is busy; trying again");
+      mine.files.unshift(...portion.splice(Math.ceil(portion.length / 2))); // fewer may be done in time
       await pause(problem.after);
     }
   }
