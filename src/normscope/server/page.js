@@ -325,7 +325,8 @@ const label = (row) => (row.error !== null ? "not readable" : row.anomalous === 
 function p(row) {
   if (row.p_value === null) return "";
   if (row.p_estimate === null || row.p_estimate === row.p_value) return row.p_value.toFixed(3);
-  return `~${Number(row.p_estimate.toPrecision(1)).toString().replace("e-", "e−")}`;
+  const estimate = row.p_estimate;
+  return `~${estimate < 1e-4 ? estimate.toExponential(0).replace("e-", "e−") : Number(estimate.toPrecision(1))}`;
 }
 
 function named(path) {
