@@ -1,8 +1,9 @@
 """How far the scores of exported graphs are from those of the model, for every method and both formats.
 
-Each method is fitted for an epoch to 60 normal images, with a small network where its own takes long, and exported;
-model and graph then score 40 test images, beside the generated ones that every export is checked with. The data root
-has magnetic-tile, with train/good and test/<anything>; --quick takes scikit-learn's digits and two methods.
+Each method is fitted for an epoch to 100 normal images, with a small network where its own takes long, and exported;
+model and graph then score 40 test images, beside the generated ones that every export is checked with. Images are
+scikit-learn's digits and, from the data root, magnetic-tile, with train/good and test/<anything>; --quick takes digits
+and two methods.
 """
 
 import argparse
@@ -26,12 +27,15 @@ from normscope.intake import read
 from normscope.methods import method_names, settings_of
 from normscope.settings import build, to_json
 
-NORMAL, TESTED = 60, 40
+NORMAL, TESTED = 100, 40
 SMALL = {"encoder": "tiny", "width": 16, "depth": 1, "batch_size": 16, "transforms": 4, "network": "cifar10"}
+DATASETS = ("digits", "magnetic-tile")
 AS_THEY_ARE = ("pretrained", "surprisal")  # what `auto` chooses from
+OWN = {"anogan": {"search": "encoder"}, "geotrans": {"depth": 10}}  # a search is no forward pass; the least depth
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="digits, two methods")
+parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=DATASETS)
 parser.add_argument("--out", type=Path, default=Path("results/export.jsonl"))
 parser.add_argument("--methods", nargs="+", help="else all")
 parser.add_argument("--data-root", type=Path, help="else NORMSCOPE_DATA")
@@ -49,17 +53,19 @@ def files(folder: Path, n: int) -> list[Path]:
     return spread([one.path for one in scan(folder) if one.kind is Kind.IMAGE], n)
 
 
-def images() -> tuple[str, object, object]:
-    """Name, images to learn from, images to score."""
-    if options.quick:
+def images(dataset: str) -> tuple[object, object]:
+    """Those to learn from, those to score."""
+    if dataset == "digits":
         task = digits.load().task(3)
-        return "digits", task.train_images[:NORMAL], task.test_images[:TESTED]
-    root = data_folder(options.data_root, "magnetic-tile")
-    return root.name, files(root / "train" / "good", NORMAL), files(root / "test", TESTED)
+        return task.train_images[:NORMAL], task.test_images[:TESTED]
+    root = data_folder(options.data_root, dataset)
+    return files(root / "train" / "good", NORMAL), files(root / "test", TESTED)
 
 
 def settings(method: str) -> dict[str, object]:
-    return {} if method in AS_THEY_ARE else {key: value for key, value in SMALL.items() if takes(method, key, value)}
+    if method in AS_THEY_ARE:
+        return {}
+    return {key: value for key, value in SMALL.items() if takes(method, key, value)} | OWN.get(method, {})
 
 
 def takes(method: str, key: str, value: object) -> bool:
@@ -92,13 +98,12 @@ def measure(method: str, normal: object, tested: object) -> list[dict]:
     return lines
 
 
-name, normal, tested = images()
 done = {(line["dataset"], line["method"]) for line in results.read(options.out)}
 every = ["pca", "vae"] if options.quick else sorted(method_names(), key=lambda method: method not in AS_THEY_ARE)
-for method in options.methods or every:
-    if (name, method) not in done:
-        for line in measure(method, normal, tested):
-            results.append(
-                options.out, {"dataset": name, **line, "version": __version__, "commit": commit(), "device": "cpu"}
-            )
-            print(name, method, line["format"], line["parity"] or line["error"], flush=True)
+for dataset in ["digits"] if options.quick else options.datasets:
+    normal, tested = images(dataset)
+    for method in options.methods or every:
+        for line in measure(method, normal, tested) if (dataset, method) not in done else []:
+            about = {"dataset": dataset, **line, "version": __version__, "commit": commit(), "device": "cpu"}
+            results.append(options.out, about)
+            print(dataset, method, line["format"], line["parity"] or line["error"], flush=True)

@@ -1,10 +1,12 @@
 """What tests of several rooms share: the same arithmetic on every processor, cells of the benchmark run at once, a
-model with heat maps, and the tally of faults."""
+model with heat maps, a browser, and the tally of faults."""
 
 import json
 import os
+import shutil
 import signal
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,49 @@ def parts(tmp_path_factory) -> Path:
             Image.fromarray(image).save(folder / name / f"{number}.png")
     (folder / "cut-off.png").write_bytes(b"\x89PNG\r\n")
     return folder
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+REQUIRED = os.environ.get("NORMSCOPE_BROWSER") == "required"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    """A real Chromium: Debian's package. Without one the test is skipped, unless NORMSCOPE_BROWSER=required."""
+    if not REQUIRED:
+        pytest.importorskip("playwright", reason="needs playwright (extra `dev`)")
+        if CHROMIUM is None:
+            pytest.skip("needs Chromium (Debian's package chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def window(browser) -> Iterator[Callable]:
+    """`window(address, home, color_scheme="dark")` → that page, in a window of its own. It is a failure if it has an
+    error that is not `allowed`, opens a dialog, or asks for anything that does not begin with `home`."""
+    contexts, wrong = [], []
+
+    def open_page(address: str, home: str, *, allowed: str = "", **options: object):
+        contexts.append(browser.new_context(**options))
+        page, own = contexts[-1].new_page(), (home, "data:", "blob:")
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("console", lambda message: (allowed and allowed in message.text) or wrong.append(message.text))
+        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}") or dialog.dismiss())
+        page.on("request", lambda request: request.url.startswith(own) or wrong.append(request.url))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert wrong == []
 
 
 class Tally:

@@ -1,5 +1,5 @@
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from normscope.scoring.survival import fit_survival, survival
 from normscope.training import loop
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method, part
+from normscope.training.observer import Observer
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,19 @@ def test_no_image_is_scored_by_a_reference_fitted_to_it():
     x = torch.from_numpy(images).flatten(1) / 127.5 - 1
     distances = torch.cdist(x, x) + torch.where(torch.tensor(own)[:, None] == torch.tensor(own), torch.inf, 0)
     assert scores == pytest.approx(distances.amin(1).double().numpy(), rel=1e-4)
+
+
+def test_the_observer_hears_of_every_fold_and_of_the_reference_that_follows():
+    told = []
+
+    class Kept(Observer):
+        def parts(self, doing, done, of) -> None:
+            told.append((doing, done, of))
+
+    method = Nearest(Settings(), (3, 4, 4))
+    images = replace(encoded(method, noise(9, 4, np.random.default_rng(0))), observer=Kept())
+    out_of_fold(method, images, np.arange(9) % 3, 0, "calibrating")
+    assert told == [("calibrating", done, 4) for done in range(4)]
 
 
 def false_alarms(kind, n, side, rate, draws):

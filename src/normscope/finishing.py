@@ -56,6 +56,7 @@ def finish(
         outliers = find_outliers(normal, plain, scores)
     if reference is None:
         reference = loop.finish(method, images.subset(training[kept[training]]), seed)
+    images.observer.parts("done", 1, 1)
     excluded = [one.position for one in outliers] if exclude_outliers else []
     if cross:
         return Finished(reference, Calibration(np.delete(scores, excluded), rate, "cross"), outliers)

@@ -49,11 +49,16 @@ def out_of_fold(
     doing: str,
     kept: npt.NDArray[np.bool_] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """[n]: each fold is scored by a reference fitted to all other folds, or to those images of them that are `kept`."""
-    scores = np.empty(len(images))
-    for fold in np.unique(folds):
+    """[n]: each fold is scored by a reference fitted to all other folds, or to those images of them that are `kept`.
+
+    The observer of the images hears of one part more than there are folds: the reference to all, which comes next.
+    """
+    scores, every = np.empty(len(images)), np.unique(folds)
+    for done, fold in enumerate(every):
+        images.observer.parts(doing, done, len(every) + 1)
         others = folds != fold if kept is None else (folds != fold) & kept
         own = np.flatnonzero(folds == fold)
         reference = loop.finish(method, images.subset(np.flatnonzero(others)), seed)
-        scores[own] = inference.scores(method, reference, images.subset(own, doing))
+        scores[own] = inference.scores(method, reference, images.subset(own))
+    images.observer.parts(doing, len(every), len(every) + 1)
     return scores

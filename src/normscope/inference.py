@@ -1,5 +1,6 @@
 """What a fitted method says of many images, a batch at a time."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -17,12 +18,14 @@ from normscope.training.method import Method, Reference
 from normscope.training.observer import Observer
 
 BATCH = 128
-SLOW_BATCH = 16  # where each image is searched for: some sign of progress every few seconds
+SLOW_BATCH = 16  # where each image is searched for
+MOST_PIXELS = 2**22  # of the images in a batch: some sign of progress every few seconds
 
 
 def batch_size(method: Method) -> int:
     """How many images are scored at a time."""
-    return BATCH if method.scores_quickly else SLOW_BATCH
+    most = BATCH if method.scores_quickly else SLOW_BATCH
+    return min(most, max(1, MOST_PIXELS // math.prod(method.shape[1:])))
 
 
 def encoded(method: Method, pixels: Store, device: torch.device, observer: Observer | None = None) -> Encoded:

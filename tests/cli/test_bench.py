@@ -160,13 +160,13 @@ def test_told_to_end_it_ends_with_its_workers_and_keeps_what_it_has(start, tmp_p
 @pytest.mark.skipif(os.name == "nt", reason="there are no locks there")
 def test_killed_in_the_middle_and_then_started_twice_it_ends_with_every_cell_once(start, tmp_path):
     out, options = tmp_path / "r", ("--methods", "knn,pca", "--classes", "0,1,2,3")
-    killed = start(out, *options, "--jobs", "2", start_new_session=True)
+    killed = start(out, *options, start_new_session=True)
     for _ in range(2):
         killed.stdout.readline()
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     kept = out.read_text().splitlines()
-    both = [start(out, *options), start(out, *options, "--jobs", "2")]
+    both = [start(out, *options) for _ in range(2)]
     said = [process.communicate(timeout=300)[0].splitlines() for process in both]
     assert [process.returncode for process in both] == [0, 0]
     lines = out.read_text().splitlines()

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from normscope import __version__
-from normscope.cli import app, output, progress
+from normscope.cli import app, ending, progress
 from normscope.training.observer import Progress
 
 VERBS = [verb.callback.__name__ for verb in app.registered_commands]
@@ -61,7 +61,7 @@ def test_version(run):
     ("arguments", "message"),
     [
         (["nothing"], "no such command 'nothing'"),
-        (["scor"], "'score'"),
+        (["scor"], "'score', 'doctor'? `normscope --help`"),
         (["fit"], "missing argument"),
         (["recalibrate", "model", "verdicts.csv"], "'--output' / '-o'; `normscope recalibrate --help`"),
         (["fit", "folder", "-o", "m", "--sed", "1"], "--sed"),
@@ -146,7 +146,7 @@ def test_a_reader_who_leaves_is_no_error(arguments, good, model):
     process.stdout.close()  # as `| head -1` does, once it has its line
     said = process.stderr.read().decode()
     process.stderr.close()
-    assert process.wait(60) == output.READER_GONE
+    assert process.wait(60) == ending.READER_GONE
     assert "Error" not in said
     assert "Exception" not in said
     assert "Traceback" not in said
@@ -234,12 +234,35 @@ def test_bars_fit_into_80_columns(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     record = {"loss": 4.5678, **{f"another {number}": 1.0 for number in range(9)}}
     with progress.bars() as observer:
+        observer.parts("calibrating", 1, 5)
         observer.images("reading", 3, 60)
         observer.step(Progress("train", 12, 3200, 0, 2.0, record))
     lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line) for line in re.split("[\r\n]", terminal.text)]
     assert any(line.startswith("reading ") and "3/60" in line for line in lines)
+    assert any(line.startswith("calibrating ") and "1/5" in line for line in lines)
     assert any(line.startswith("train ") and "12/3200" in line and "6.0 steps/s  loss 4.57" in line for line in lines)
     assert "…" not in terminal.text
+
+
+def test_a_bar_that_begins_anew_forgets_how_fast_it_was(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress.bars() as observer:
+        for done in range(60):
+            observer.images("reading", done, 60)
+        (bar,) = (task for task in observer.display.tasks if task.completed == 59)
+        assert bar.time_remaining is not None
+        observer.images("encoding", 0, 60)
+        assert bar.time_remaining is None
+
+
+def test_results_that_go_elsewhere_are_not_drawn_with_the_bars(monkeypatch, capsys):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.bars() as observer:
+        observer.parts("cells", 0, 2)
+        print("a result")
+    assert capsys.readouterr().out == "a result\n"
+    assert "a result" not in terminal.text
 
 
 def test_no_bars_where_nobody_looks(capsys):

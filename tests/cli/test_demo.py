@@ -1,9 +1,10 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
-from normscope import load
+from normscope import load, options
 from normscope.benchmark.metrics import auroc
 from normscope.cli import demo
 from normscope.cli.demo import digits, is_normal, print_findings, write_pngs
@@ -15,20 +16,23 @@ def test_the_real_demo_finds_most_of_them(run, tmp_path):
 
 
 def test_learns_a_digit_and_scores_the_others(run, tmp_path, monkeypatch):
-    good, mixed = digits()
-    monkeypatch.setattr(demo, "digits", lambda: (good, mixed[:200]))
-    code, out, err = run("demo", "--out", tmp_path / "demo", "--budget", "1s", "--json")
+    good, mixed = (some[:40] for some in digits())
+    monkeypatch.setattr(demo, "digits", lambda: (good, mixed))
+    small = partial(options.checked, "surprisal", settings={"width": 8})
+    with monkeypatch.context() as patch:
+        patch.setattr(options, "checked", small)
+        code, out, err = run("demo", "--out", tmp_path / "demo", "--budget", "1s", "--json")
     result = json.loads(out)
     assert code == 0
     assert result.keys() >= {"auroc", "seconds", "model", "report"}
-    labels = np.array([not name.startswith("4-") for name, _ in mixed[:200]])
-    scores = load(result["model"]).score([tmp_path / "demo" / "mixed" / name for name, _ in mixed[:200]])
+    labels = np.array([not name.startswith("4-") for name, _ in mixed])
+    scores = load(result["model"]).score([tmp_path / "demo" / "mixed" / name for name, _ in mixed])
     assert result["auroc"] == auroc(scores, labels)  # how high it is depends on the machine in so short a time
-    assert 0 < result["seconds"] < 90
+    assert result["seconds"] > 0
     assert load(result["model"]).card["data"]["images"] == len(list((tmp_path / "demo" / "good").iterdir()))
     assert "images of the digit 4" in err
     assert result["report"] == str(tmp_path / "demo" / "report.html")
-    assert (tmp_path / "demo" / "report.html").read_text(encoding="utf-8").count("<tr data-score") == 200
+    assert (tmp_path / "demo" / "report.html").read_text(encoding="utf-8").count("<tr data-score") == 40
 
 
 def test_the_folders_hold_the_digits():

@@ -114,10 +114,10 @@ def kill_and_resume(folder, model, moments, epochs):
     return kills
 
 
-def test_three_kills_do_not_change_a_bit(folder, whole, tmp_path):
+def test_two_kills_do_not_change_a_bit(folder, whole, tmp_path):
     model = tmp_path / "model"
-    kills = kill_and_resume(folder, model, ["saved", "saving", "saved"], EPOCHS)
-    assert kills >= 2  # a fast machine may be done before the third
+    kills = kill_and_resume(folder, model, ["saved", "saving"], EPOCHS)
+    assert kills >= 1  # a fast machine may be done before the second
     assert bits(model) == whole
     assert not checkpoint.exists(checkpoint_of(model))
 

@@ -149,11 +149,11 @@ def test_larger_files_than_allowed_are_not_read(file, monkeypatch):
 def test_it_is_served_like_the_model(file, explaining, parts):
     from starlette.testclient import TestClient
 
-    from normscope.cli.serve import loaded
+    from normscope.cli import opening
     from normscope.server.app import make_app
 
     paths = sorted((parts / "bad").iterdir())
-    with TestClient(make_app(lambda: {"exported": loaded(file, "auto", 0.2)})) as client:
+    with TestClient(make_app(lambda: {"exported": opening.open_model(file, "auto", 0.2)})) as client:
         while not client.app.state.service.ready:
             time.sleep(0.01)
         answer = client.post(

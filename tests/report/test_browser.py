@@ -1,12 +1,8 @@
-"""The report as people use it, in a real Chromium: Debian's package, driven by Playwright.
-
-Without one the tests are skipped, unless NORMSCOPE_BROWSER=required says that they must run.
-"""
+"""The report as people use it, in a real Chromium: Debian's package, driven by Playwright."""
 
 import csv
-import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import chdir
 from datetime import datetime
 from pathlib import Path
@@ -20,10 +16,6 @@ from normscope.model import Model, load
 from normscope.report.gathering import Gathering
 from normscope.report.page import page as render
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-REQUIRED = os.environ.get("NORMSCOPE_BROWSER") == "required"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 HOSTILE = [
     '<img src=x onerror="alert(1)">.png',
     "=1+1.png",
@@ -33,20 +25,6 @@ HOSTILE = [
 ]
 DECODE = "(all) => Promise.all(all.map((one) => { one.loading = 'eager'; return one.decode(); }))"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not REQUIRED:
-        pytest.importorskip("playwright", reason="needs playwright (extra `dev`)")
-        if CHROMIUM is None:
-            pytest.skip("needs Chromium (Debian's package chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -91,26 +69,9 @@ def saved(gathering: Gathering, model: Model, path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(browser, file) -> Iterator:
-    """`opened(color_scheme="dark")` → the page in a window of its own. Any error or request on it is a failure."""
-    contexts, wrong = [], []
-
-    def open_page(path=file, **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}") or dialog.dismiss())
-        page.on(
-            "request", lambda request: request.url.startswith(("file:", "data:", "blob:")) or wrong.append(request.url)
-        )
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
+def opened(window, file) -> Callable:
+    """`opened(color_scheme="dark")` → the report in a window of its own, which asks for no other file."""
+    return lambda path=file, **options: window(path.as_uri(), "file:", **options)
 
 
 def labels(page) -> list[str]:
@@ -255,7 +216,7 @@ def test_keys_are_text_where_text_is_typed_and_can_be_switched_off(opened):
     page = opened()
     page.get_by_label("Find").press_sequentially("faha")
     assert page.locator(".reviewed").count() == 0
-    assert not page.get_by_label("Heat maps").is_checked()
+    assert page.get_by_label("Heat maps").is_checked()
     page.get_by_label("Find").fill("")
     page.get_by_label("Single-key shortcuts").uncheck()
     page.keyboard.press("f")
@@ -266,15 +227,28 @@ def test_heat_maps_by_key_and_by_button(opened):
     page = opened()
     heat = page.locator("#ranked .heat").first
     stage = page.locator(".stage")
-    without = stage.screenshot()
-    assert not heat.is_visible()
-    page.keyboard.press("h")
+    hot = stage.screenshot()
     assert heat.is_visible()
-    assert stage.screenshot() != without
-    page.get_by_label("Heat maps").uncheck()
+    page.keyboard.press("h")
     assert not heat.is_visible()
+    assert stage.screenshot() != hot
+    page.get_by_label("Heat maps").check()
+    assert heat.is_visible()
     first, over = page.locator("#ranked .thumb").first.bounding_box(), heat.bounding_box()
     assert over == pytest.approx(first, abs=1)
+
+
+@pytest.mark.parametrize("options", [{}, PHONE])
+def test_an_image_is_reviewed_in_its_own_shape_under_its_heat(opened, options):
+    """Wide ones too, of 30 by 90 pixels."""
+    page = opened(**options)
+    wide = page.locator("#ranked tbody tr", has_text="=1+1.png")
+    wide.click()
+    thumb, heat = page.locator(".stage .thumb"), page.locator(".stage .heat")
+    shape = thumb.bounding_box()
+    assert shape["width"] == pytest.approx(3 * shape["height"], rel=0.02)
+    assert shape["width"] > 300
+    assert heat.bounding_box() == pytest.approx(shape, abs=1)
 
 
 def test_without_script_it_is_a_ranked_table(opened, gathered):
@@ -289,8 +263,9 @@ def test_without_script_it_is_a_ranked_table(opened, gathered):
     assert page.locator("#threshold").is_hidden()
     assert page.locator("#viewer").is_hidden()
     assert page.locator("noscript").is_visible()
-    page.get_by_label("Heat maps").check()
     assert page.locator("#ranked .heat").first.is_visible()
+    page.get_by_label("Heat maps").uncheck()
+    assert not page.locator("#ranked .heat").first.is_visible()
 
 
 def test_names_are_shown_as_they_are_and_do_nothing(opened, gathered):

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
+from normscope.model import Scored
 from normscope.report.overlay import cut, overlay
+from normscope.report.overlays import caption
 from normscope.report.picture import enlarged, indexed_png, stretched, text_width, within
 
 
@@ -49,3 +51,11 @@ def test_an_indexed_png_has_four_bits_for_a_pixel():
 
     data = indexed_png(np.arange(16, dtype=np.uint8).reshape(4, 4), palette(14))
     assert data[24:26] == bytes([4, 3])  # bit depth, and the colour type of a palette
+
+
+@pytest.mark.parametrize(("anomalous", "said"), [(True, "   p 0.010   anomalous"), (False, "   p 0.010   normal")])
+def test_the_caption_has_name_score_and_verdict(anomalous, said):
+    row = {"path": "a.png", "score": 3.25, "p_value": 0.01, "anomalous": anomalous}
+    assert caption(Scored(row, None)) == f"a.png   score 3.25{said}"
+    uncalibrated = Scored(row | {"p_value": None, "anomalous": None}, None)
+    assert caption(uncalibrated) == "a.png   score 3.25"

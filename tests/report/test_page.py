@@ -40,7 +40,14 @@ class Elements(HTMLParser):
 def row(path: str, score: float | None, anomalous: bool = False, error: str | None = None) -> dict:
     known = score is not None
     p_value = 0.25 if known else None
-    return {"path": path, "score": score, "p_value": p_value, "anomalous": anomalous if known else None, "error": error}
+    return {
+        "path": path,
+        "score": score,
+        "p_value": p_value,
+        "p_estimate": p_value,
+        "anomalous": anomalous if known else None,
+        "error": error,
+    }
 
 
 def gathered(rows, expected=None) -> Gathering:

@@ -1,11 +1,7 @@
-"""The page as people use it, in a real Chromium: Debian's package, driven by Playwright.
+"""The page as people use it, in a real Chromium: Debian's package, driven by Playwright."""
 
-Without one the tests are skipped, unless NORMSCOPE_BROWSER=required says that they must run.
-"""
-
-import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,26 +11,8 @@ from PIL import Image
 from normscope.server.app import make_app
 from normscope.server.limits import Limits
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-REQUIRED = os.environ.get("NORMSCOPE_BROWSER") == "required"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 DECODE = "(all) => Promise.all(all.map((one) => one.decode()))"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not REQUIRED:
-        pytest.importorskip("playwright", reason="needs playwright (extra `dev`)")
-        if CHROMIUM is None:
-            pytest.skip("needs Chromium (Debian's package chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -44,26 +22,9 @@ def url(served, model) -> Iterator[str]:
 
 
 @pytest.fixture
-def opened(browser, url) -> Iterator:
-    """`opened(color_scheme="dark")` → the page in a window of its own. Any error or request elsewhere is a failure."""
-    contexts, wrong = [], []
-
-    def open_page(address=url, *, allowed="", **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-        page.on("console", lambda message: (allowed and allowed in message.text) or wrong.append(message.text))
-        page.on("dialog", lambda dialog: wrong.append(f"dialog: {dialog.message}") or dialog.dismiss())
-        page.on(
-            "request", lambda request: request.url.startswith((address, "data:", "blob:")) or wrong.append(request.url)
-        )
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
+def opened(window, url) -> Callable:
+    """`opened(color_scheme="dark")` → the page in a window of its own, which asks this server alone."""
+    return lambda address=url, **options: window(address, address, **options)
 
 
 @pytest.fixture
@@ -252,3 +213,19 @@ def test_axe_finds_nothing_wrong_and_nothing_is_cut_off(opened, images, options)
     assert [(one["id"], one["impact"], one["nodes"][0]["html"]) for one in found] == []
     width = options.get("viewport", {"width": 1280})["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_busy_server_is_sent_fewer_images_at_a_time(opened, images):
+    page, sent = opened(allowed="503"), []
+
+    def busy(route):
+        sent.append(route.request.post_data_buffer.count(b'name="files"'))
+        if sent[-1] > 2:
+            route.fulfill(status=503, headers={"Retry-After": "0"}, json={"error": "busy"})
+        else:
+            route.continue_()
+
+    page.route("**/score*", busy)
+    upload(page, images)
+    assert max(sent) == 8
+    assert sorted(names(page)) == sorted(path.name for path in images)

@@ -174,7 +174,9 @@ def running(explaining, tmp_path):
     """`normscope serve` as a user starts it."""
     environment = {**os.environ, "NORMSCOPE_MAX_BODY_MB": "0.05", "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "normscope", "serve", str(explaining), "--port", "0", "--json"]
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a shell
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as one:
+        signal.signal(signal.SIGINT, ignored)
         yield one
         one.kill()
 
@@ -211,3 +213,10 @@ def test_a_process_serves_drains_and_ends(running, parts, until, tmp_path):
     assert all(answer.headers["retry-after"] for answer in taken if answer.status_code == 503)
     assert "Traceback" not in running.stderr.read()
     assert list(tmp_path.iterdir()) == []  # no upload is left behind
+
+
+def test_control_c_reaches_a_process_in_the_background(running):
+    assert json.loads(running.stdout.readline())["models"] == ["model"]
+    running.send_signal(signal.SIGINT)
+    assert running.wait(30) == 130
+    assert running.stderr.read().splitlines()[-1] == "interrupted"

@@ -11,6 +11,9 @@ class Kept(Observer):
     def images(self, doing, done, of) -> None:
         self.told.append(doing)
 
+    def parts(self, doing, done, of) -> None:
+        self.told.append(doing)
+
     def step(self, progress) -> None:
         self.told.append(progress.step)
 
@@ -27,12 +30,13 @@ def test_each_is_told_everything_and_epochs_as_often_as_it_wants():
     assert several.every == 1
     several.note("advice")
     several.images("reading", 1, 2)
+    several.parts("calibrating", 1, 2)
     for epoch in range(1, 7):
         now = Progress("training", epoch, 6, epoch, 0.0, {})
         several.step(now)
         several.epoch(now, None, None)
     several.finished({"method": "x"})
-    assert never.told == ["advice", "reading", 1, 2, 3, 4, 5, 6, {"method": "x"}]
+    assert never.told == ["advice", "reading", "calibrating", 1, 2, 3, 4, 5, 6, {"method": "x"}]
     assert [one for one in second.told if isinstance(one, tuple)] == [("epoch", 2), ("epoch", 4), ("epoch", 6)]
     assert [one for one in third.told if isinstance(one, tuple)] == [("epoch", 3), ("epoch", 6)]
 

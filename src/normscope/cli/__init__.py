@@ -23,7 +23,8 @@ from normscope.cli import (
     table,
     watch,
 )
-from normscope.cli.output import WRONG_USE, complain, say
+from normscope.cli.ending import WRONG_USE
+from normscope.cli.output import complain, say
 
 app = typer.Typer(
     name="normscope",
@@ -79,5 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "normscope"
         message = error.format_message().strip().rstrip(".")
-        complain(f"{message[:1].lower()}{message[1:]}; `{command} --help` lists what there is")
+        message += "" if message.endswith("?") else ";"  # it may ask `Did you mean 'score'?`
+        complain(f"{message[:1].lower()}{message[1:]} `{command} --help` lists what there is")
         sys.exit(WRONG_USE)

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from normscope.cli.output import (
-    SOME_UNREADABLE,
-    Debug,
-    Json,
-    check_writable,
-    import_all,
-    one_line_errors,
-    plural,
-    print_json,
-    say,
-)
+from normscope.cli.ending import SOME_UNREADABLE, one_line_errors
+from normscope.cli.opening import import_all
+from normscope.cli.options import DataRoot, Debug, Json
+from normscope.cli.output import plural, print_json, say
+from normscope.cli.progress import bars
+from normscope.cli.targets import check_writable
 from normscope.errors import SettingError
 from normscope.training.interrupt import deferred
 
@@ -44,7 +39,7 @@ def bench(
         int | None, typer.Option(help="Score only so many test images, drawn at random and the same for all.", min=2)
     ] = None,
     set_: Annotated[list[str], typer.Option("--set", help="A setting of every method named, key=value.")] = [],  # noqa: B006
-    data_root: Annotated[Path | None, typer.Option(envvar="NORMSCOPE_DATA", help="Where the data sets lie.")] = None,
+    data_root: DataRoot = None,
     jobs: Annotated[int, typer.Option(help="Processes; the processor's threads are shared among them.", min=1)] = 1,
     threads: Annotated[int | None, typer.Option(help="Threads of each process.", min=1)] = None,
     on: Annotated[Place, typer.Option(help="Where cells run: local, or ray, as tasks of a Ray cluster.")] = "local",
@@ -76,8 +71,12 @@ def bench(
         with crew_on(on, jobs, data_root, threads or (1 if on == "ray" else threads_for(jobs))) as crew:
             todo = missing(cells, out, crew[0].checksum(dataset))
             say(f"{plural(len(cells), 'cell')}, {len(cells) - len(todo.cells)} already in {out}")
-            with deferred() as stop, closing(run_all(todo, crew, stop)) as results:
-                errors = [show(result, json) for result in results]
+            errors = []
+            with bars() as observer, deferred() as stop, closing(run_all(todo, crew, stop)) as results:
+                observer.parts("cells", 0, len(todo.cells))
+                for result in results:
+                    errors.append(show(result, json))
+                    observer.parts("cells", len(errors), len(todo.cells))
         if len(errors) < len(todo.cells):
             say(f"{plural(len(todo.cells) - len(errors), 'cell')} left to another process that writes to {out}")
         if failed := sum(error is not None for error in errors):

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, plural, print_json
+from normscope.cli.ending import one_line_errors
+from normscope.cli.options import Debug, Json
+from normscope.cli.output import plural, print_json
 from normscope.errors import SettingError
 
 if TYPE_CHECKING:

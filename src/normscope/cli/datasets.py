@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, print_json, say
+from normscope.cli.ending import one_line_errors
+from normscope.cli.options import DataRoot, Debug, Json
+from normscope.cli.output import print_json, say
 from normscope.errors import DatasetError, SettingError
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def datasets(
         Action, typer.Argument(help="List all, show one, or fetch one: download and verify.")
     ] = Action.LIST,
     name: Annotated[str | None, typer.Argument(help="The data set to show or to fetch.")] = None,
-    data_root: Annotated[Path | None, typer.Option(envvar="NORMSCOPE_DATA", help="Where the data sets lie.")] = None,
+    data_root: DataRoot = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, import_all, one_line_errors, print_json, say
+from normscope.cli.ending import one_line_errors
+from normscope.cli.opening import import_all
+from normscope.cli.options import Debug, Json
+from normscope.cli.output import print_json, say
 from normscope.cli.progress import bars
 from normscope.cli.score import p_shown
 from normscope.errors import ImageFolderError

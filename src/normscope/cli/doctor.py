@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import SOME_UNREADABLE, Debug, Json, one_line_errors, plural, print_json
+from normscope.cli.ending import SOME_UNREADABLE, one_line_errors
+from normscope.cli.options import Debug, Json
+from normscope.cli.output import plural, print_json
 from normscope.cli.progress import bars
 from normscope.images.notation import printable
 from normscope.images.outcome import FileOutcome

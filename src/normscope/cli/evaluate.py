@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import (
-    SOME_UNREADABLE,
-    Debug,
-    Json,
-    check_writable,
-    import_all,
-    one_line_errors,
-    plural,
-    print_json,
-    say,
-)
+from normscope.cli.ending import SOME_UNREADABLE, one_line_errors
+from normscope.cli.opening import open_model
+from normscope.cli.options import Debug, Device, Json, ModelFile, OtherRate
+from normscope.cli.output import plural, print_json, say
 from normscope.cli.score import look_through, save_rows, score_all
+from normscope.cli.targets import check_writable
 from normscope.errors import ImageFolderError
 from normscope.images.notation import printable
 
@@ -30,16 +24,14 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` wrote.")],
+    model: ModelFile,
     good: Annotated[Path, typer.Argument(help="Folder of normal images that the model was not fitted to.")],
     bad: Annotated[Path, typer.Argument(help="Folder of anomalies.")],
-    false_alarm_rate: Annotated[
-        float | None, typer.Option(help="Share of normal images that may be flagged, in place of the model's own.")
-    ] = None,
+    false_alarm_rate: OtherRate = None,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write the rows to this file, good ones first.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -50,12 +42,9 @@ def evaluate(
     with one_line_errors(debug):
         if csv_file:
             check_writable(csv_file)
-        import_all()
+        loaded = open_model(model, device, false_alarm_rate)
         from normscope.benchmark.evaluation import evaluate as evaluated
-        from normscope.model import load
 
-        loaded = load(model, device=device)
-        loaded = loaded if false_alarm_rate is None else loaded.at(false_alarm_rate)
         good_rows, bad_rows = scored(loaded, good, bad, csv_file)
         found = evaluated(scores(good_rows, good), scores(bad_rows, bad), loaded.calibration)
         if json:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, check_writable, import_all, one_line_errors, plural, print_json, say
+from normscope.cli.ending import one_line_errors
+from normscope.cli.opening import import_all
+from normscope.cli.options import Debug, FittedFile, Json
+from normscope.cli.output import plural, print_json, say
+from normscope.cli.progress import bars
+from normscope.cli.targets import check_writable
 from normscope.errors import ImageFolderError, SettingError
 from normscope.images.notation import printable
 
@@ -18,7 +23,7 @@ MOST_IMAGES = 64  # of a folder, for the comparison
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` wrote.")],
+    model: FittedFile,
     to: Annotated[str, typer.Option(help="onnx or openvino.")] = "onnx",
     out: Annotated[
         Path | None,
@@ -44,7 +49,8 @@ def export(
         check_target(to, path)
         check_writable(path)
         start, fitted = time.monotonic(), load(model, device="cpu")
-        parity = write(fitted, to, path, read_some(images, fitted.size) if images else None)
+        with bars() as observer:
+            parity = write(fitted, to, path, read_some(images, fitted.size) if images else None, observer)
         if fitted.method.explains_by_gradient:
             say(f"note: heat maps of {fitted.card['method']} take gradients and are no part of the graph")
         if json:

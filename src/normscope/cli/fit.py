@@ -1,27 +1,18 @@
 """`normscope fit`: learn from a folder of normal images."""
 
-from collections import Counter
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from normscope.cli.output import (
-    SOME_UNREADABLE,
-    Debug,
-    Json,
-    check_replaceable,
-    check_writable,
-    import_all,
-    one_line_errors,
-    plural,
-    print_json,
-    rank_0_alone_speaks,
-    say,
-)
+from normscope.cli.dry_run import show_forecast
+from normscope.cli.ending import SOME_UNREADABLE, one_line_errors, rank_0_alone_speaks
+from normscope.cli.opening import import_all
+from normscope.cli.options import Debug, Device, Json
+from normscope.cli.output import plural, print_json, say
 from normscope.cli.progress import bars
+from normscope.cli.targets import check_replaceable, check_writable
 from normscope.errors import CollapseError, SettingError, TrainingError
 from normscope.files import leftovers
 from normscope.locks import sole_writer
@@ -31,10 +22,26 @@ if TYPE_CHECKING:
     from normscope.fitting import Fitted
     from normscope.images.size import Size
     from normscope.options import Options
-    from normscope.rehearsal import Forecast
+    from normscope.settings import JSON
 
 FEW_STEPS = 100
 SHOWN = 10  # outliers
+
+
+class Given(NamedTuple):
+    """What to learn from."""
+
+    folder: Path
+    anomalies: Path | list[Path] | None
+    exclude_outliers: bool
+
+
+class Course(NamedTuple):
+    """How the training is begun, ended and followed."""
+
+    resume: bool
+    allow_collapse: bool
+    track: str | None
 
 
 def fit(
@@ -78,7 +85,7 @@ def fit(
     ] = False,
     false_alarm_rate: Annotated[float, typer.Option(help="Share of normal images that may be flagged.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Governs everything that is random.", min=0)] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on from where an interrupted fit stopped.")] = False,
     allow_collapse: Annotated[bool, typer.Option("--allow-collapse", help="Keep a model that collapsed.")] = False,
     track: Annotated[
@@ -96,16 +103,12 @@ def fit(
         model = model or default_model(folder, force or dry_run)
         check_writable(model)
         import_all()
-        from normscope.images.outcome import Kind
-        from normscope.methods import settings_of
         from normscope.options import checked
-        from normscope.settings import parse, to_json
-        from normscope.training.distributed import process_group, rank
 
-        name, assignments = chosen_method(method, encoder, set_)
+        name, settings = chosen_method(method, encoder, set_)
         options = checked(
             name,
-            settings=to_json(parse(settings_of(name), assignments)),
+            settings=settings,
             seed=seed,
             budget=budget,
             epochs=epochs,
@@ -113,76 +116,76 @@ def fit(
             false_alarm_rate=false_alarm_rate,
             device=device,
         )
-        bad = reviewed_as_anomalous(anomalies) if anomalies and anomalies.suffix.lower() == ".csv" else anomalies
+        given = Given(folder, bad_images(anomalies), exclude_outliers)
         if dry_run:
-            show_forecast(options, folder, bad, exclude_outliers, json)
-            return
-        checkpoint = model.with_name(model.name + ".checkpoint")
-        with process_group(), sole_writer(model) if rank() == 0 else nullcontext():
-            for part in leftovers(model) if rank() == 0 else []:
-                part.unlink(missing_ok=True)
-            fitted = learn(
-                options,
-                folder,
-                bad,
-                checkpoint,
-                resume,
-                allow_collapse,
-                exclude_outliers,
-                track if rank() == 0 else None,
-            )
-            if rank() > 0:
-                return
-            result = {"model": str(model), "sha256": save(fitted, model, checkpoint), **findings(fitted, folder)}
-        if json:
-            print_json(result)
+            show_forecast(options, given, json)
         else:
-            print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
-            print(result["promise"])
-            print(f"wrote {model} ({megabytes(model)})")
-        if any(one.kind is Kind.UNREADABLE for one in fitted.left_out):
-            raise typer.Exit(SOME_UNREADABLE)
+            learn_and_tell(options, given, model, Course(resume, allow_collapse, track), json)
 
 
-def chosen_method(method: str | None, encoder: str | None, assignments: list[str]) -> tuple[str, list[str]]:
+def learn_and_tell(options: "Options", given: Given, model: Path, course: Course, json: bool) -> None:
+    """Fits, writes the model and says what came out; of several processes, the first alone."""
+    from normscope.images.outcome import Kind
+    from normscope.training.distributed import process_group, rank
+
+    with process_group():
+        if rank() > 0:
+            learn(options, given, checkpoint_of(model), course._replace(track=None))
+            return
+        with sole_writer(model):
+            for part in leftovers(model):
+                part.unlink(missing_ok=True)
+            fitted = learn(options, given, checkpoint_of(model), course)
+            result = {"model": str(model), "sha256": save(fitted, model), **findings(fitted, given.folder)}
+    if json:
+        print_json(result)
+    else:
+        print(f"learnt from {result['images']} images in {result['seconds']:.0f} s; health: {result['health']}")
+        print(result["promise"])
+        print(f"wrote {model} ({megabytes(model)})")
+    if any(one.kind is Kind.UNREADABLE for one in fitted.left_out):
+        raise typer.Exit(SOME_UNREADABLE)
+
+
+def chosen_method(method: str | None, encoder: str | None, assignments: list[str]) -> "tuple[str, dict[str, JSON]]":
     """The method and its settings. Without `--method`, `--encoder` chooses `pretrained`, whose setting it is, and other
     settings choose `surprisal`; `auto` has none."""
+    from normscope.methods import settings_of
+    from normscope.settings import parse, to_json
+
     if encoder is None:
-        return method or ("surprisal" if assignments else "auto"), assignments
-    if method not in (None, "pretrained"):
+        name = method or ("surprisal" if assignments else "auto")
+    elif method in (None, "pretrained"):
+        name, assignments = "pretrained", [*assignments, f"encoder={encoder}"]
+    else:
         raise SettingError(f"the method {method} has no pretrained encoder; leave out --method or --encoder")
-    return "pretrained", [*assignments, f"encoder={encoder}"]
+    return name, to_json(parse(settings_of(name), assignments))
 
 
-def learn(
-    options: "Options",
-    folder: Path,
-    anomalies: Path | list[Path] | None,
-    checkpoint: Path,
-    resume: bool,
-    allow_collapse: bool,
-    exclude_outliers: bool,
-    track: str | None,
-) -> "Fitted":
+def checkpoint_of(model: Path) -> Path:
+    return model.with_name(model.name + ".checkpoint")
+
+
+def learn(options: "Options", given: Given, checkpoint: Path, course: Course) -> "Fitted":
     """Fits, with the state of training kept beside the model."""
     from normscope.fitting import fit as fit_model
     from normscope.tracking import tracker
     from normscope.training.checkpoint import exists
 
-    if resume and not exists(checkpoint):
+    if course.resume and not exists(checkpoint):
         say(f"note: there is no {checkpoint} to go on from; training starts anew")
-    if exists(checkpoint) and not resume:
+    if exists(checkpoint) and not course.resume:
         say(f"note: {checkpoint} of an interrupted fit is replaced; --resume would go on from it")
     try:
-        with tracker(track, warn) if track else nullcontext(Observer()) as tracking, bars() as shown:
+        with tracker(course.track, warn) if course.track else nullcontext(Observer()) as tracking, bars() as shown:
             return fit_model(
-                folder,
+                given.folder,
                 options,
-                anomalies=anomalies,
-                allow_collapse=allow_collapse,
-                exclude_outliers=exclude_outliers,
+                anomalies=given.anomalies,
+                allow_collapse=course.allow_collapse,
+                exclude_outliers=given.exclude_outliers,
                 checkpoint=checkpoint,
-                resume=resume,
+                resume=course.resume,
                 observer=Several([shown, tracking]),
             )
     except CollapseError as error:
@@ -197,12 +200,12 @@ def warn(text: str) -> None:
     say(f"warning: {text}")
 
 
-def save(fitted: "Fitted", model: Path, checkpoint: Path) -> str:
+def save(fitted: "Fitted", model: Path) -> str:
     """The checksum. The checkpoint is removed afterwards: until the model is written, it is all there is."""
     from normscope.training.checkpoint import remove
 
     checksum = fitted.model.save(model)
-    remove(checkpoint)
+    remove(checkpoint_of(model))
     return checksum
 
 
@@ -216,55 +219,15 @@ def default_model(folder: Path, force: bool) -> Path:
     return model
 
 
-def show_forecast(
-    options: "Options", folder: Path, anomalies: Path | list[Path] | None, exclude_outliers: bool, json: bool
-) -> None:
-    """What a fit would do; exit code 3 if files could not be read, as it would be."""
-    from normscope.images.outcome import Kind
-    from normscope.rehearsal import forecast
-
-    with bars() as observer:
-        found = forecast(folder, options, anomalies=anomalies, exclude_outliers=exclude_outliers, observer=observer)
-    skipped = Counter(one.reason for one in found.left_out)
-    if json:
-        print_json({**found._asdict(), "left_out": skipped, "skipped": len(found.left_out), "seconds": found.seconds})
-    else:
-        print_forecast(found, skipped)
-    if any(one.kind is Kind.UNREADABLE for one in found.left_out):
-        raise typer.Exit(SOME_UNREADABLE)
-
-
-def print_forecast(found: "Forecast", skipped: Mapping[str, int]) -> None:
-    print(f"{plural(found.images, 'image')} found, {plural(sum(skipped.values()), 'file')} skipped")
-    for reason, count in sorted(skipped.items(), key=lambda one: -one[1]):
-        print(f"  {count} × {reason}")
-    print(f"method {found.method}" + (f": {found.why}" if found.why else ""))
-    print(f"images of {found.size[0]}x{found.size[1]} (height x width)")
-    if found.folds:
-        print(f"fitted to all {found.images}, calibrated by {found.folds} folds of them")
-    else:
-        print(
-            f"trained on {found.trained_on} in {plural(found.steps, 'step')}, calibrated with {found.calibrated_with}"
-        )
-    print(
-        f"about {duration(found.seconds)}: reading {duration(found.reading)}, training {duration(found.training)}, "
-        f"then {duration(found.finishing)}"
-    )
-    if found.memory is not None:
-        print(f"about {found.memory / 1e9:.1f} GB of memory")
-    print("nothing was written")
-
-
-def duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} min"
-
-
-def reviewed_as_anomalous(verdicts: Path) -> list[Path]:
+def bad_images(anomalies: Path | None) -> Path | list[Path] | None:
+    """The folder itself, or what a CSV file of verdicts calls anomalous."""
+    if anomalies is None or anomalies.suffix.lower() != ".csv":
+        return anomalies
     from normscope.recalibration import read_verdicts
 
-    found = read_verdicts(verdicts).anomalous
+    found = read_verdicts(anomalies).anomalous
     if not found:
-        raise SettingError(f"{verdicts} calls no image anomalous; leave --anomalies out")
+        raise SettingError(f"{anomalies} calls no image anomalous; leave --anomalies out")
     return found
 
 

@@ -1,17 +1,15 @@
 """`normscope info`: the card of a model file."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from normscope.cli.output import Debug, Json, one_line_errors, print_json
+from normscope.cli.ending import one_line_errors
+from normscope.cli.options import Debug, Json, ModelFile
+from normscope.cli.output import print_json
 from normscope.images.notation import printable
 
 
 def info(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` or `export` wrote.")],
+    model: ModelFile,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

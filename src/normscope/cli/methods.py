@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, print_json
+from normscope.cli.ending import one_line_errors
+from normscope.cli.options import Debug, Json
+from normscope.cli.output import print_json
 
 
 def methods(

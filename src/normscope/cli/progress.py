@@ -10,11 +10,13 @@ from normscope.training.observer import Observer, Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Display
+    from rich.progress import TaskID
 
 
 @contextmanager
 def bars() -> Iterator[Observer]:
-    """An observer with two bars, shown when they first move: images done, and steps trained with rate and loss."""
+    """An observer with three bars, shown when they first move: parts of the work, images done, and steps trained with
+    rate and loss."""
     if not sys.stderr.isatty():
         yield Notes()
         return
@@ -29,7 +31,9 @@ def bars() -> Iterator[Observer]:
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[facts]}"),
     )
-    with Display(*columns, console=Console(stderr=True), transient=True) as display:
+    # What is printed meanwhile appears above the bars; but a standard output that goes elsewhere is left alone.
+    screen, above = Console(stderr=True), sys.stdout.isatty()
+    with Display(*columns, console=screen, transient=True, redirect_stdout=above) as display:
         yield Bars(display)
 
 
@@ -45,11 +49,21 @@ class Bars(Notes):
 
     def __init__(self, display: "Display") -> None:
         self.display = display
+        self.part_bar = display.add_task("", total=None, visible=False, facts="")
         self.image_bar = display.add_task("", total=None, visible=False, facts="")
         self.training_bar = display.add_task("training", total=None, visible=False, facts="")
 
+    def parts(self, doing: str, done: int, of: int) -> None:
+        self.move(self.part_bar, doing, done, of)
+
     def images(self, doing: str, done: int, of: int) -> None:
-        self.display.update(self.image_bar, completed=done, total=of, visible=done < of, description=doing)
+        self.move(self.image_bar, doing, done, of)
+
+    def move(self, bar: "TaskID", doing: str, done: int, of: int) -> None:
+        """Begun anew, a bar forgets how fast the last pass was."""
+        if done == 0:
+            self.display.reset(bar, total=of)
+        self.display.update(bar, completed=done, total=of, visible=done < of, description=doing)
 
     def step(self, progress: Progress) -> None:
         self.display.update(

@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import (
-    SOME_UNREADABLE,
-    Debug,
-    Json,
-    check_replaceable,
-    check_writable,
-    import_all,
-    one_line_errors,
-    plural,
-    print_json,
-    say,
-)
+from normscope.cli.ending import SOME_UNREADABLE, one_line_errors
+from normscope.cli.opening import import_all
+from normscope.cli.options import Debug, Device, FittedFile, Json
+from normscope.cli.output import plural, print_json, say
 from normscope.cli.progress import bars
+from normscope.cli.targets import check_replaceable, check_writable
 from normscope.errors import NormscopeError
 from normscope.images.notation import printable
 
@@ -29,11 +22,11 @@ SHOWN = 10  # files that could not be read
 
 
 def recalibrate(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` wrote.")],
+    model: FittedFile,
     verdicts: Annotated[Path, typer.Argument(help="CSV file with path and verdict, downloaded from a report.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists, the model itself too.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> None:

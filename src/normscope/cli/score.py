@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from normscope.cli.output import (
-    SOME_UNREADABLE,
-    Debug,
-    Json,
-    check_writable,
-    import_all,
-    one_line_errors,
-    plural,
-    print_json,
-    say,
-)
+from normscope.cli.ending import SOME_UNREADABLE, one_line_errors
+from normscope.cli.opening import import_all, open_model
+from normscope.cli.options import Debug, Device, Json, ModelFile, OtherRate
+from normscope.cli.output import plural, print_json, say
 from normscope.cli.progress import bars
+from normscope.cli.targets import check_writable
 from normscope.errors import ImageFolderError, NormscopeError
 from normscope.files import write_text
 from normscope.images.folder import check_path, obstacle, scan
@@ -39,15 +33,13 @@ MOST_SHOWN = 10  # where all rows are in a file
 
 
 def score(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` or `export` wrote.")],
+    model: ModelFile,
     paths: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file.")] = None,
-    false_alarm_rate: Annotated[
-        float | None, typer.Option(help="Share of normal images that may be flagged, in place of the model's own.")
-    ] = None,
+    false_alarm_rate: OtherRate = None,
     heatmaps: Annotated[Path | None, typer.Option(help="Write a heat map of each image into this folder.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Device = "auto",
     on: Annotated[
         Literal["local", "ray"], typer.Option(help="Where to score: local, or ray, as tasks of a Ray cluster.")
     ] = "local",
@@ -66,15 +58,11 @@ def score(
         for file in (csv_file, report):
             if file:
                 check_writable(file)
-        import_all()
         if on == "ray" or parquet:
             score_on_cluster(on, model, paths, false_alarm_rate, parquet, (csv_file, heatmaps, report), json)
             return
-        from normscope.export.exported import open_model
-
         rows: list[Row] = []
-        fitted, wanted = open_model(model, device=device), look_through(paths)
-        fitted = fitted if false_alarm_rate is None else fitted.at(false_alarm_rate)
+        fitted, wanted = open_model(model, device, false_alarm_rate), look_through(paths)
         followers = [follow_with_heat_maps(heatmaps, fitted, paths, ending)] if heatmaps else []
         followers += [follow_with_report(report, model, fitted, len(wanted), ending)] if report else []
         try:
@@ -108,6 +96,7 @@ def score_on_cluster(
     json: bool,
 ) -> None:
     """Rows go to Parquet files alone: there may be more of them than one machine can hold."""
+    import_all()
     from normscope.cluster.ray_score import Job, score_files
 
     if on != "ray" or parquet is None or any(others):

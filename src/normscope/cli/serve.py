@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, import_all, one_line_errors, print_json, say
+from normscope.cli.ending import one_line_errors
+from normscope.cli.opening import import_all, open_model
+from normscope.cli.options import Debug, Device, Json, OtherRate
+from normscope.cli.output import print_json, say
 from normscope.errors import NormscopeError
 from normscope.images.notation import printable
 
@@ -45,10 +48,8 @@ def serve(
         Path | None,
         typer.Option(envvar="NORMSCOPE_TOKEN_FILE", help="The same; the token is the content of this file."),
     ] = None,
-    false_alarm_rate: Annotated[
-        float | None, typer.Option(help="Share of normal images that may be flagged, in place of the model's own.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    false_alarm_rate: OtherRate = None,
+    device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -69,7 +70,7 @@ def serve(
             checksum_of(path)  # a wrong path is said at once
 
         def load_all() -> "dict[str, Model]":
-            return {name: loaded(path, device, false_alarm_rate) for name, path in files.items()}
+            return {name: open_model(path, device, false_alarm_rate) for name, path in files.items()}
 
         limits = Limits(round(max_body_mb * MB), round(max_megapixels * 1e6), max_seconds, max_queued, history)
         app = make_app(load_all, limits, token)
@@ -111,13 +112,6 @@ def check_installed() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise ImportError(f"serve needs {error.name}; pip install 'normscope[serve]'") from error
-
-
-def loaded(path: Path, device: str, rate: float | None) -> "Model":
-    from normscope.export.exported import open_model
-
-    model = open_model(path, device=device)
-    return model if rate is None else model.at(rate)
 
 
 def announce(files: dict[str, Path], host: str, port: int, open_history: int, json: bool) -> None:

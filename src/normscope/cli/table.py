@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from normscope.cli.output import Debug, Json, one_line_errors, print_json
+from normscope.cli.ending import one_line_errors
+from normscope.cli.options import Debug, Json
+from normscope.cli.output import print_json
 from normscope.errors import DatasetError, SettingError
 
 FORMATS = ("markdown", "csv", "latex")

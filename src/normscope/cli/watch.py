@@ -13,17 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from normscope.cli.output import (
-    Debug,
-    Json,
-    check_writable,
-    import_all,
-    one_line_errors,
-    plural,
-    print_json,
-    say,
-)
+from normscope.cli.ending import one_line_errors
+from normscope.cli.opening import open_model
+from normscope.cli.options import Debug, Device, Json, ModelFile, OtherRate
+from normscope.cli.output import plural, print_json, say
 from normscope.cli.score import COLUMNS, print_rows, say_promise
+from normscope.cli.targets import check_writable
 from normscope.errors import NormscopeError, SettingError
 from normscope.files import is_stream
 from normscope.hotfolder import LAST_TRY, Sighting, Signature, look, signature
@@ -45,7 +40,7 @@ NAP = 0.1  # seconds: so soon a signal is noticed
 
 
 def watch(
-    model: Annotated[Path, typer.Argument(help="Model file that `normscope fit` or `export` wrote.")],
+    model: ModelFile,
     folder: Annotated[Path, typer.Argument(help="Folder to watch, and the folders below it.")],
     csv_file: Annotated[Path, typer.Option("--csv", help="File to which a row is appended for each image.")],
     alarm: Annotated[
@@ -55,10 +50,8 @@ def watch(
         ),
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two looks at the folder.", min=0.05)] = 1.0,
-    false_alarm_rate: Annotated[
-        float | None, typer.Option(help="Share of normal images that may be flagged, in place of the model's own.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    false_alarm_rate: OtherRate = None,
+    device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -71,11 +64,9 @@ def watch(
         check_folder(folder)
         check_log(csv_file)
         command = alarm_command(alarm)
-        import_all()
-        from normscope.export.exported import checksum_of, open_model
+        fitted = open_model(model, device, false_alarm_rate)
+        from normscope.export.exported import checksum_of
 
-        fitted = open_model(model, device=device)
-        fitted = fitted if false_alarm_rate is None else fitted.at(false_alarm_rate)
         if command and fitted.calibration is None:
             raise SettingError("the model was fitted without a calibration set and flags nothing; leave --alarm out")
         name = checksum_of(model)[:MODEL_LETTERS]

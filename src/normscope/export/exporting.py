@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -15,6 +16,7 @@ from normscope.export.graph import INPUT, to_onnx
 from normscope.export.parity import TOLERANCE, Parity, compare, generated
 from normscope.model import Model
 from normscope.settings import JSON
+from normscope.training.observer import Observer
 
 FORMAT = "1"
 DECODING = (
@@ -43,12 +45,18 @@ def check_target(to: str, path: Path) -> None:
         raise SettingError(f"{path} does not end in {FORMATS[to].suffix}, as files for {to} do; give it that name")
 
 
-def export(model: Model, to: str, path: Path, images: Pixels | None = None) -> Parity:
+def export(model: Model, to: str, path: Path, images: Pixels | None = None, observer: Observer | None = None) -> Parity:
     """Write the file, unless graph and model disagree on generated images and on `images` [n, h, w, 3]."""
     check_target(to, path)
-    built = FORMATS[to].build(to_onnx(model))
+    stage = partial((observer or Observer()).parts, of=3)
+    stage("tracing", 0)
+    proto = to_onnx(model)
+    stage("compiling", 1)
+    built = FORMATS[to].build(proto)
+    stage("comparing", 2)
     samples = generated(model.size)
     parity = compare(model, built.run, samples if images is None else np.concatenate([samples, images]))
+    stage("writing", 3)
     try:
         built.write(path, texts(model, to, parity))
     except OSError as error:

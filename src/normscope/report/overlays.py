@@ -73,4 +73,5 @@ def file_name(path: Path) -> str:
 def caption(scored: Scored) -> str:
     row = scored.row
     p_value = "" if row["p_value"] is None else f"   p {row['p_value']:.3f}"
-    return f"{row['path']}   score {row['score']:.4g}{p_value}"
+    verdict = {True: "   anomalous", False: "   normal", None: ""}[row["anomalous"]]
+    return f"{row['path']}   score {row['score']:.4g}{p_value}{verdict}"

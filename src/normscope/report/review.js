@@ -8,7 +8,10 @@ function stage(row) {
   const none = document.createElement("p");
   none.className = "quiet";
   none.textContent = "No picture of this image is kept in this report.";
-  viewer.querySelector(".stage").replaceChildren(picture ? picture.cloneNode(true) : none);
+  const place = viewer.querySelector(".stage");
+  const image = picture && picture.querySelector(".thumb");
+  if (image) place.style.setProperty("--aspect", image.getAttribute("width") / image.getAttribute("height"));
+  place.replaceChildren(picture ? picture.cloneNode(true) : none);
 }
 
 function show(row) {

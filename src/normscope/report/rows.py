@@ -23,7 +23,7 @@ def table_rows(rows: list[Row], thumbnails: Mapping[int, Thumbnail], decimals: i
         row, known = rows[position], rows[position]["p_value"] is not None
         flagged = ' class="anomalous"' if row["anomalous"] else ""
         differs = "" if cell(row["path"]) == row["path"] else f' data-cell="{escape(cell(row["path"]))}"'
-        p_value = f'<td class="number">{row["p_value"]:.3f}</td>' if known else ""
+        p_value = f'<td class="number">{shown_p(row)}</td>' if known else ""
         verdict = f'<span class="label">{"anomalous" if row["anomalous"] else "normal"}</span>' if known else ""
         yield (
             f'<tr data-score="{row["score"]!r}"{flagged}{differs}><td class="rank number">{rank}</td>'
@@ -64,3 +64,9 @@ def data(kind: str, content: bytes) -> str:
 
 def shown_score(score: float, decimals: int) -> str:
     return f"{score:.{decimals}f}".replace("-", "−")
+
+
+def shown_p(row: Row) -> str:
+    """The estimate in the tail, marked as one, and the p-value elsewhere; as `normscope score` prints them."""
+    estimate = row["p_estimate"]
+    return f"{row['p_value']:.3f}" if estimate in (None, row["p_value"]) else f"~{estimate:.1g}".replace("-", "−")

@@ -214,10 +214,10 @@ const tooLarge = ({ file, name }) => failed(name, {
 
 async function send(portion, mine) {
   if (portion[0].file.size >= server.limits.body) return portion.map(tooLarge); // one alone: it is not worth the way
-  const form = new FormData();
-  for (const { file, name } of portion) form.append("files", file, name);
   const address = `/score?heatmaps=true&model=${encodeURIComponent(chosen().name)}`;
   for (;;) {
+    const form = new FormData();
+    for (const { file, name } of portion) form.append("files", file, name);
     try {
       const answer = await ask(address, { method: "POST", body: form });
       setState("ready", "Ready");
@@ -226,6 +226,7 @@ async function send(portion, mine) {
       if (problem.status === 401) askForToken();
       if (problem.status !== 503 || mine !== lot) return portion.map(({ name }) => failed(name, problem));
       setState("", "The server is busy; trying again");
+      mine.files.unshift(...portion.splice(Math.ceil(portion.length / 2))); // fewer may be done in time
       await pause(problem.after);
     }
   }
@@ -324,7 +325,8 @@ const label = (row) => (row.error !== null ? "not readable" : row.anomalous === 
 function p(row) {
   if (row.p_value === null) return "";
   if (row.p_estimate === null || row.p_estimate === row.p_value) return row.p_value.toFixed(3);
-  return `~${Number(row.p_estimate.toPrecision(1)).toString().replace("e-", "e−")}`;
+  const estimate = row.p_estimate;
+  return `~${estimate < 1e-4 ? estimate.toExponential(0).replace("e-", "e−") : Number(estimate.toPrecision(1))}`;
 }
 
 function named(path) {

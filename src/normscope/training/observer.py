@@ -31,6 +31,9 @@ class Observer:
     def images(self, doing: str, done: int, of: int) -> None:
         """Called as images are read, summed up, scored: what is being done, to how many already, and of how many."""
 
+    def parts(self, doing: str, done: int, of: int) -> None:
+        """Called as parts of a long work are done, each of which may go through images: folds, cells, stages."""
+
     def step(self, progress: Progress) -> None:
         """Called after each step."""
 
@@ -55,6 +58,10 @@ class Several(Observer):
     def images(self, doing: str, done: int, of: int) -> None:
         for one in self.observers:
             one.images(doing, done, of)
+
+    def parts(self, doing: str, done: int, of: int) -> None:
+        for one in self.observers:
+            one.parts(doing, done, of)
 
     def step(self, progress: Progress) -> None:
         for one in self.observers:
