@@ -19,7 +19,7 @@ from normscope.card import Card, size_of
 from normscope.errors import ModelFileError, SettingError
 from normscope.images import store
 from normscope.images.notation import printable
-from normscope.images.outcome import Kind
+from normscope.images.outcome import FileOutcome, Kind
 from normscope.images.reader import MAX_PIXELS
 from normscope.images.size import Size
 from normscope.images.store import Store
@@ -95,7 +95,7 @@ class Model:
             raise SettingError(f"the method {self.card['method']} cannot say where an image is surprising; use another")
 
     def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
-        """One row for each file, in order, as they come: a batch of images is in memory at a time."""
+        """One row for each file, in order, as they come: two batches of images are in memory at a time."""
         return (one.row for one in self.scored(paths, with_heat=False))
 
     def scored(self, paths: Sequence[str | Path], *, with_heat: bool, max_pixels: int = MAX_PIXELS) -> Iterator[Scored]:
@@ -103,13 +103,10 @@ class Model:
         if with_heat:
             self.check_explains()
         together = inference.batch_size(self.method)
-        for start in range(0, len(paths), together):
-            yield from self.scored_batch(
-                [Path(path) for path in paths[start : start + together]], with_heat, max_pixels
-            )
+        for batch in store.in_batches([*map(Path, paths)], self.size, together, max_pixels=max_pixels):
+            yield from self.scored_batch(*batch, with_heat)
 
-    def scored_batch(self, paths: Sequence[Path], with_heat: bool, max_pixels: int) -> Iterator[Scored]:
-        pixels, outcomes = store.from_paths(paths, self.size, max_pixels=max_pixels)
+    def scored_batch(self, pixels: Store, outcomes: Sequence[FileOutcome], with_heat: bool) -> Iterator[Scored]:
         images = inference.encoded(self.method, pixels, self.device)
         scores = inference.raw_scores(self.method, self.reference, images).tolist()
         maps = inference.raw_heat_maps(self.method, self.reference, images, None) if with_heat else [None] * len(scores)

@@ -48,6 +48,10 @@ def score(
     heatmaps: Annotated[Path | None, typer.Option(help="Write a heat map of each image into this folder.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    engine: Annotated[
+        Literal["auto", "eager", "onnx", "openvino"],
+        typer.Option(help="What computes: eager is PyTorch, auto the fastest where there are many images."),
+    ] = "auto",
     on: Annotated[
         Literal["local", "ray"], typer.Option(help="Where to score: local, or ray, as tasks of a Ray cluster.")
     ] = "local",
@@ -70,10 +74,12 @@ def score(
         if on == "ray" or parquet:
             score_on_cluster(on, model, paths, false_alarm_rate, parquet, (csv_file, heatmaps, report), json)
             return
+        from normscope.export.engine import with_engine
         from normscope.export.exported import open_model
 
         rows: list[Row] = []
         fitted, wanted = open_model(model, device=device), look_through(paths)
+        fitted = with_engine(fitted, model, len(wanted), engine, say)
         fitted = fitted if false_alarm_rate is None else fitted.at(false_alarm_rate)
         followers = [follow_with_heat_maps(heatmaps, fitted, paths, ending)] if heatmaps else []
         followers += [follow_with_report(report, model, fitted, len(wanted), ending)] if report else []

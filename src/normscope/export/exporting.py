@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from normscope.export.graph import INPUT, to_onnx
 from normscope.export.parity import TOLERANCE, Parity, compare, generated
 from normscope.model import Model
 from normscope.settings import JSON
+
+if TYPE_CHECKING:
+    import onnx
 
 FORMAT = "1"
 DECODING = (
@@ -46,7 +49,12 @@ def check_target(to: str, path: Path) -> None:
 def export(model: Model, to: str, path: Path, images: Pixels | None = None) -> Parity:
     """Write the file, unless graph and model disagree on generated images and on `images` [n, h, w, 3]."""
     check_target(to, path)
-    built = FORMATS[to].build(to_onnx(model))
+    return write_checked(model, to, to_onnx(model), path, images)
+
+
+def write_checked(model: Model, to: str, proto: "onnx.ModelProto", path: Path, images: Pixels | None = None) -> Parity:
+    """As `export`, of a graph that is there already."""
+    built = FORMATS[to].build(proto)
     samples = generated(model.size)
     parity = compare(model, built.run, samples if images is None else np.concatenate([samples, images]))
     try:
