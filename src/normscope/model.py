@@ -1,7 +1,6 @@
 """Model: a fitted method as an immutable value; the command line, reports, servers and exports share it."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -46,6 +45,17 @@ class Row(TypedDict):
     p_estimate: float | None
     anomalous: bool | None
     error: str | None
+
+
+class Verdict(NamedTuple):
+    """What a calibration says of a score."""
+
+    p_value: float | None
+    p_estimate: float | None
+    anomalous: bool | None
+
+
+NO_VERDICT = Verdict(None, None, None)
 
 
 class Scored(NamedTuple):
@@ -108,31 +118,33 @@ class Model:
 
     def scored_batch(self, pixels: Store, outcomes: Sequence[FileOutcome], with_heat: bool) -> Iterator[Scored]:
         images = inference.encoded(self.method, pixels, self.device)
-        scores = inference.raw_scores(self.method, self.reference, images).tolist()
-        maps = inference.raw_heat_maps(self.method, self.reference, images, None) if with_heat else [None] * len(scores)
-        found = zip(scores, maps, strict=True)
+        scores = inference.raw_scores(self.method, self.reference, images)
+        maps = inference.raw_heat_maps(self.method, self.reference, images, None) if with_heat else None
+        sound = np.isfinite(scores) if maps is None else np.isfinite(scores) & np.isfinite(maps).all((1, 2))
+        verdicts = self.verdicts(np.where(sound, scores, 0.0))  # all at once: one by one they take longer than decoding
+        heat = [None] * len(scores) if maps is None else maps
+        found = zip(sound, scores.tolist(), verdicts, heat, strict=True)
         for one in outcomes:
             if one.kind is not Kind.IMAGE:
                 yield Scored(self.row(one.path, one.reason), None)
                 continue
-            score, heat = next(found)
-            if math.isfinite(score) and (heat is None or np.isfinite(heat).all()):
-                yield Scored(self.row(one.path, None, score), heat)
+            fine, score, verdict, own = next(found)
+            if fine:
+                yield Scored(self.row(one.path, None, score, verdict), own)
             else:
                 yield Scored(self.row(one.path, NOT_FINITE), None)
 
-    def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
-        known = self.calibration if score is not None else None
-        scores = np.array([score], np.float64)  # NaN where there is no score, and then it is not looked at
-        estimates = known.estimates(scores) if known else None
-        return {
-            "path": printable(path),
-            "score": score,
-            "p_value": float(known.p_values(scores)[0]) if known else None,
-            "p_estimate": None if estimates is None else float(estimates[0]),
-            "anomalous": bool(known.anomalous(scores)[0]) if known else None,
-            "error": error,
-        }
+    def verdicts(self, scores: npt.NDArray[np.float64]) -> list[Verdict]:
+        """One for each score [n]."""
+        known = self.calibration
+        if known is None:
+            return [NO_VERDICT] * len(scores)
+        estimates = known.estimates(scores)
+        estimated = [None] * len(scores) if estimates is None else estimates.tolist()
+        return [*map(Verdict, known.p_values(scores).tolist(), estimated, known.anomalous(scores).tolist())]
+
+    def row(self, path: Path, error: str | None, score: float | None = None, verdict: Verdict = NO_VERDICT) -> Row:
+        return {"path": printable(path), "score": score, **verdict._asdict(), "error": error}
 
     def at(self, rate: float) -> "Model":
         """The same model with another false-alarm rate."""

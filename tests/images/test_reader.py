@@ -13,7 +13,6 @@ from normscope.images.reader import decode, resize
 
 COLOUR = np.random.default_rng(0).integers(0, 256, (24, 32, 3), dtype=np.uint8)
 GREY = COLOUR[:, :, 0]
-RNG = np.random.default_rng(1)
 
 
 def encoded(image, format="PNG", **options):
@@ -289,28 +288,3 @@ def test_reading_images_does_not_import_torch():
     code = "import sys, normscope.images.doctor, normscope.images.store; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def photograph(height, width):
-    """Smooth, as photographs are, with an edge and some noise."""
-    y, x = np.mgrid[:height, :width] / 50
-    waves = 120 + 60 * np.sin(x) + 40 * np.cos(y + x / 3) + 30 * (x > y) + RNG.normal(0, 3, (height, width))
-    return Image.fromarray(np.clip(np.stack([waves, waves[:, ::-1], 255 - waves], 2), 0, 255).astype(np.uint8))
-
-
-@pytest.mark.parametrize("turned", [1, 6])
-@pytest.mark.parametrize("progressive", [False, True])
-def test_a_jpeg_far_larger_than_asked_for_is_decoded_at_a_reduced_scale(turned, progressive):
-    data = encoded(photograph(400, 560), "JPEG", quality=90, progressive=progressive, exif=orientation(turned))
-    size, shape = ((70, 50), (560, 400)) if turned == 6 else ((50, 70), (400, 560))
-    reduced = decode(data, size)
-    assert reduced.shape == shape  # that of the whole image
-    assert reduced.pixels.shape == (*size, 3)
-    whole = resize(decode(data).pixels, size)
-    assert (reduced.pixels != whole).any()
-    assert np.abs(reduced.pixels.astype(int) - whole).mean() < 0.5
-
-
-def test_a_jpeg_less_than_four_times_as_large_is_decoded_whole():
-    data = encoded(photograph(199, 300), "JPEG")
-    np.testing.assert_array_equal(decode(data, (50, 70)).pixels, resize(decode(data).pixels, (50, 70)))

@@ -79,7 +79,7 @@ def obstacle(model: Model) -> str | None:
 
 def fastest(model: Model, folder: Path, engines: Sequence[str], note: Callable[[str], None]) -> Model:
     """The model with the fastest of these engines, from the folder or, the first time, into it."""
-    with suppress(OSError, ValueError, KeyError, ModelFileError):  # not there, or not as it was written
+    with suppress(OSError, ValueError, LookupError, TypeError, ModelFileError):  # not there, or not as it was written
         return opened(model, folder)
     note("exporting the model to find the fastest engine for it; this is done once")
     shutil.rmtree(folder, ignore_errors=True)

@@ -17,8 +17,6 @@ What each kind of pixel becomes:
 - several frames or pages: the first one.
 
 The EXIF orientation is applied; an EXIF block that cannot be read counts as none.
-
-A JPEG far larger than the size asked for is decoded at a half, a quarter or an eighth: still ENOUGH times that size.
 """
 
 import io
@@ -36,8 +34,8 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-# Importing the plugins registers them; otherwise the first TIFF would make Pillow import every plugin it has.
-from PIL import Image, JpegImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
+# Importing the two plugins registers them; otherwise the first TIFF would make Pillow import every plugin it has.
+from PIL import Image, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from normscope.errors import ImageError
 from normscope.images.outcome import reason_of
@@ -52,7 +50,6 @@ MAX_PIXELS = 50_000_000
 MAX_BYTES = 8 * MAX_PIXELS  # as many pixels in four channels of 16 bits, not compressed
 
 STRIP = 2**20  # pixels converted at a time: Pillow and numpy would otherwise hold up to seven copies of an image
-ENOUGH = 2  # times the size asked for
 ORIENTATION = 0x0112  # the EXIF tag
 UPRIGHT = {
     2: lambda pixels: pixels[:, ::-1],
@@ -63,7 +60,6 @@ UPRIGHT = {
     7: lambda pixels: pixels[::-1, ::-1].swapaxes(0, 1),
     8: lambda pixels: pixels.swapaxes(0, 1)[::-1],
 }
-SIDEWAYS = (5, 6, 7, 8)
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,6 @@ def decode(
     Both limits are checked before anything is decoded. Pillow's own (`2 * Image.MAX_IMAGE_PIXELS`) holds as well.
     """
     with _opened(source, max_pixels, formats) as image:
-        shape = _reduce(image, size) if size and isinstance(image, JpegImagePlugin.JpegImageFile) else None
         image.load()
         if isinstance(image, WebPImagePlugin.WebPImageFile):
             del image._decoder  # it holds two further copies
@@ -97,20 +92,8 @@ def decode(
         pixels = _rgb(image)
     if orientation in UPRIGHT:
         pixels = np.ascontiguousarray(UPRIGHT[orientation](pixels))
-    height, width = shape or pixels.shape[:2]
+    height, width, _ = pixels.shape
     return Picture(resize(pixels, size) if size else pixels, (height, width), format, mode, animated)
-
-
-def _reduce(image: JpegImagePlugin.JpegImageFile, size: Size) -> Size:
-    """Has it decoded at the smallest scale at which it is ENOUGH times the size; returns the shape of the whole image.
-
-    Both are of the image once it is upright.
-    """
-    (width, height), (wanted_height, wanted_width) = image.size, size
-    if sideways := _orientation(image) in SIDEWAYS:
-        wanted_height, wanted_width = wanted_width, wanted_height
-    image.draft(None, (ENOUGH * wanted_width, ENOUGH * wanted_height))
-    return (width, height) if sideways else (height, width)
 
 
 def read_beginning(path: Path, length: int) -> bytes:
