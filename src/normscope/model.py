@@ -113,7 +113,8 @@ class Model:
         if with_heat:
             self.check_explains()
         together = inference.batch_size(self.method)
-        for batch in store.in_batches([*map(Path, paths)], self.size, together, max_pixels=max_pixels):
+        files = [path if isinstance(path, Path) else Path(path) for path in paths]
+        for batch in store.in_batches(files, self.size, together, max_pixels=max_pixels):
             yield from self.scored_batch(*batch, with_heat)
 
     def scored_batch(self, pixels: Store, outcomes: Sequence[FileOutcome], with_heat: bool) -> Iterator[Scored]:
