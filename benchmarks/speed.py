@@ -1,9 +1,10 @@
 """How fast images are scored and methods train, beside a plain PyTorch loop, in turns in one run.
 
-`python -m benchmarks.speed scoring --images FOLDER --model FILE` scores files of a folder with a model of `pretrained`,
-and puts the same files through its encoder in the way most scripts do: a DataLoader with Pillow transforms, then the
-network. `training` makes steps of `surprisal`, and steps of the same network with views made by Pillow. `reduced`
-enlarges photographs and says what decoding them at a reduced scale changes and saves. Lines go to results/speed.jsonl.
+`python -m benchmarks.speed scoring --images FOLDER --model FILE --graphs model.onnx` scores files of a folder with a
+model of `pretrained` and with what `normscope export` made of it, and puts the same files through its encoder in the
+way most scripts do: a DataLoader with Pillow transforms, then the network. `training` makes steps of `surprisal`, and
+steps of the same network with views made by Pillow. `reduced` enlarges photographs and says what decoding them at a
+reduced scale changes and saves. Lines go to results/speed.jsonl.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.line import append, processor_seconds, timed
-from normscope.export.engine import with_engine
+from normscope.export.exported import open_model
+from normscope.export.exporting import FORMATS
 from normscope.images import reader, store
 from normscope.images.folder import scan
 from normscope.images.outcome import Kind
@@ -31,6 +33,7 @@ from normscope.training.method import Batch
 from normscope.views.augment import random_view
 from normscope.views.shifts import rotations
 
+ENGINES = {one.suffix: name for name, one in FORMATS.items()}
 SCALES = (4, 8)  # sides of an enlarged photograph, in those of the model's size
 
 
@@ -56,15 +59,15 @@ def plainly_encoded(paths: list[Path], network: nn.Module, size: tuple[int, int]
             network(batch)
 
 
-def scoring(out: Path, folder: Path, file: Path, count: int, rounds: int, engines: list[str]) -> None:
+def scoring(out: Path, folder: Path, file: Path, graphs: list[Path], count: int, rounds: int) -> None:
     keep_freed_memory()
     model = load(file)
     plain = load(file).method.encoder.network.to(memory_format=torch.contiguous_format)
     paths = [one.path for one in scan(folder) if one.kind is Kind.IMAGE][:count]
-    models = {engine: with_engine(model, file, 1, engine, print) for engine in engines}
+    models = {"eager": model, **{ENGINES[graph.suffix]: open_model(graph) for graph in graphs}}
     ways: dict[str, Callable[[], object]] = {"plain": lambda: plainly_encoded(paths, plain, model.method.encoder.size)}
     ways |= {engine: lambda one=one: [*one.rows(paths)] for engine, one in models.items()}
-    pixels = store.from_paths(paths[:16], model.size)[0]
+    pixels = store.from_paths(paths[:8], model.size)[0]
     networks: dict[str, Callable[[], object]] = {
         engine: lambda one=one: one.scores(pixels) for engine, one in models.items()
     }
@@ -223,7 +226,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--side", type=int, default=32)
-    parser.add_argument("--engines", default="eager,onnx,openvino")
+    parser.add_argument("--graphs", type=Path, nargs="*", default=[], help="Exports of the model, .onnx or .xml.")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.what == "training":
@@ -231,8 +234,7 @@ def main() -> None:
     elif given.what == "reduced":
         reduced(given.out, given.images, given.model, given.count)
     else:
-        engines = given.engines.split(",")
-        scoring(given.out, given.images, given.model, given.count, given.rounds, engines)
+        scoring(given.out, given.images, given.model, given.graphs, given.count, given.rounds)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,14 @@ class Model:
         return [*map(Verdict, known.p_values(scores).tolist(), estimated, known.anomalous(scores).tolist())]
 
     def row(self, path: Path, error: str | None, score: float | None = None, verdict: Verdict = NO_VERDICT) -> Row:
-        return {"path": printable(path), "score": score, **verdict._asdict(), "error": error}
+        return {
+            "path": printable(path),
+            "score": score,
+            "p_value": verdict.p_value,
+            "p_estimate": verdict.p_estimate,
+            "anomalous": verdict.anomalous,
+            "error": error,
+        }
 
     def at(self, rate: float) -> "Model":
         """The same model with another false-alarm rate."""

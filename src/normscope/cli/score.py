@@ -72,7 +72,8 @@ def score(
                 check_writable(file)
         import_all()
         if on == "ray" or parquet:
-            score_on_cluster(on, model, paths, false_alarm_rate, parquet, (csv_file, heatmaps, report), json)
+            others = (csv_file, heatmaps, report, None if engine == "auto" else engine)
+            score_on_cluster(on, model, paths, false_alarm_rate, parquet, others, json)
             return
         from normscope.export.engine import with_engine
         from normscope.export.exported import open_model
@@ -110,14 +111,16 @@ def score_on_cluster(
     paths: Sequence[Path],
     rate: float | None,
     parquet: Path | None,
-    others: Sequence[Path | None],
+    others: Sequence[object],
     json: bool,
 ) -> None:
     """Rows go to Parquet files alone: there may be more of them than one machine can hold."""
     from normscope.cluster.ray_score import Job, score_files
 
     if on != "ray" or parquet is None or any(others):
-        raise NormscopeError("--on ray goes with --parquet FOLDER, and without --csv, --heatmaps and --report")
+        raise NormscopeError(
+            "--on ray goes with --parquet FOLDER, and without --csv, --heatmaps, --report and --engine"
+        )
     files, total = look_through(paths), Counter[str]()
     with bars() as observer:
         for tally in score_files(Job(model, rate, parquet), files):
