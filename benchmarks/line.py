@@ -24,7 +24,7 @@ def append(out: Path, line: dict) -> None:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
-        "processor": platform.machine(),
+        "machine": platform.machine(),
         "bfloat16": gains_from_bfloat16(torch.device("cpu")),
     }
     results.append(out, {**line, **where, "load": round(os.getloadavg()[0], 1), "error": None})

@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/memory.jsonl"))
     parser.add_argument("--counts", type=json.loads, default=[1000, 10_000, 100_000])
     parser.add_argument("--verbs", default="score,doctor")
-    parser.add_argument("--batches", type=json.loads, default=[256, 1024, 4096])
+    parser.add_argument("--batches", type=json.loads, default=[1024, 2048, 4096])
     given = parser.parse_args()
     if given.what == "files":
         files(given.out, given.counts, given.verbs.split(","))

@@ -87,6 +87,18 @@ def reduced() -> str:
     return markdown_table(header, *body)
 
 
+def rivals() -> str:
+    """Processor milliseconds an image."""
+    rounds, body = of("rivals"), []
+    for name in rounds[0]["seconds"] if rounds else ():
+        times = [
+            between([1e3 * line["seconds"][name][part] / line["images"] for line in rounds])
+            for part in ("fit", "score")
+        ]
+        body.append([name, str(len(rounds)), *times])
+    return markdown_table(["", "rounds", "fit, ms an image", "score, ms an image"], *body)
+
+
 def files() -> str:
     body = []
     for verb in ("score", "doctor"):
@@ -122,7 +134,7 @@ def draw() -> None:
 
     figure, (memory, time) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     for verb in ("score", "doctor"):
-        own = of(verb, "memory.jsonl")
+        own = [*{line["files"]: line for line in of(verb, "memory.jsonl")}.values()]  # the latest of each
         counts = [line["files"] for line in own]
         memory.semilogx(counts, [line["peak"] / MB for line in own], "o-", label=verb)
         time.loglog(counts, [line["processor"] for line in own], "o-", label=verb)

@@ -38,6 +38,10 @@ def on_ray() -> str:
     return markdown_table(["a second", "rounds", "here", "on Ray", "ratio"], *body)
 
 
+def hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.0f}" if seconds > 36_000 else f"{seconds / 3600:.2g}"
+
+
 def cost() -> str:
     """Hours of one core and of a hundred, at the processor time an image took."""
     rates = {}
@@ -49,7 +53,7 @@ def cost() -> str:
         least, most = min(files), max(files)
         rates["files of 16×16 pixels, `pca`"] = (files[most] - files[least]) / (most - least)
     body = [
-        [name, what, f"{n * seconds / 3600:,.1f}", f"{n * seconds / 3600 / 100:,.2f}"]
+        [name, what, hours(n * seconds), hours(n * seconds / 100)]
         for what, seconds in rates.items()
         for name, n in SIZES.items()
     ]

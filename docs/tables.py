@@ -52,6 +52,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "performance scoring": performance.scoring,
     "performance reduced": performance.reduced,
     "performance training": performance.training,
+    "performance rivals": performance.rivals,
     "performance files": performance.files,
     "performance infonce": performance.infonce,
     "reliability": reliability_table.tried,
