@@ -138,7 +138,7 @@ def draw() -> None:
         counts = [line["files"] for line in own]
         memory.semilogx(counts, [line["peak"] / MB for line in own], "o-", label=verb)
         time.loglog(counts, [line["processor"] for line in own], "o-", label=verb)
-    memory.set(xlabel="files", ylabel="peak memory, MB", ylim=(0, None))
+    memory.set(xlabel="files", ylabel="peak memory, MB", ylim=(0, 1.1 * memory.get_ylim()[1]))
     time.set(xlabel="files", ylabel="processor seconds")
     memory.legend()
     figure.savefig(ROOT / "docs" / "performance.png", dpi=120)
