@@ -7,7 +7,6 @@ from lines import grouped, lines
 
 from normscope.tables.layout import markdown_table
 
-CORES = 2  # of the cluster that was measured
 SIZES = {"a million": 10**6, "a billion": 10**9}
 
 
@@ -39,11 +38,23 @@ def on_ray() -> str:
     return markdown_table(["a second", "rounds", "here", "on Ray", "ratio"], *body)
 
 
+def hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.0f}" if seconds > 36_000 else f"{seconds / 3600:.2g}"
+
+
 def cost() -> str:
-    """Hours of a core and hours of a hundred of them, at the rate that was measured on Ray."""
-    rates = [line["per_second"]["ray"] / CORES for line in lines("scale.jsonl") if line["what"] == "scoring"]
-    if not rates:
-        return markdown_table(["images", "core hours", "hours on 100 cores"])
-    rate = statistics.mean(rates)
-    body = [[name, f"{n / rate / 3600:,.1f}", f"{n / rate / 3600 / 100:,.2f}"] for name, n in SIZES.items()]
-    return markdown_table(["images", "core hours", "hours on 100 cores"], *body)
+    """Hours of one core and of a hundred, at the processor time an image took."""
+    rates = {}
+    if photographs := [line for line in lines("speed.jsonl") if line["what"] == "scoring"]:
+        taken = [line["seconds"]["eager"]["processor"] / line["images"] for line in photographs]
+        rates["photographs, `pretrained` at 452×396, PyTorch"] = statistics.median(taken)
+    files = {line["files"]: line["processor"] for line in lines("memory.jsonl") if line["what"] == "score"}
+    if len(files) > 1:
+        least, most = min(files), max(files)
+        rates["files of 16×16 pixels, `pca`"] = (files[most] - files[least]) / (most - least)
+    body = [
+        [name, what, hours(n * seconds), hours(n * seconds / 100)]
+        for what, seconds in rates.items()
+        for name, n in SIZES.items()
+    ]
+    return markdown_table(["images", "", "core hours", "hours on 100 cores"], *body)

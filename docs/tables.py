@@ -10,6 +10,7 @@ from pathlib import Path
 
 import export_table
 import paper_tables as paper
+import performance_tables as performance
 import product_tables as product
 import reliability_table
 import scale_tables as scale
@@ -48,6 +49,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale training": scale.training,
     "scale ray": scale.on_ray,
     "scale cost": scale.cost,
+    "performance scoring": performance.scoring,
+    "performance reduced": performance.reduced,
+    "performance training": performance.training,
+    "performance rivals": performance.rivals,
+    "performance files": performance.files,
+    "performance infonce": performance.infonce,
     "reliability": reliability_table.tried,
 }
 

@@ -1,7 +1,6 @@
 """Model: a fitted method as an immutable value; the command line, reports, servers and exports share it."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from normscope.card import Card, size_of
 from normscope.errors import ModelFileError, SettingError
 from normscope.images import store
 from normscope.images.notation import printable
-from normscope.images.outcome import Kind
+from normscope.images.outcome import FileOutcome, Kind
 from normscope.images.reader import MAX_PIXELS
 from normscope.images.size import Size
 from normscope.images.store import Store
@@ -46,6 +45,17 @@ class Row(TypedDict):
     p_estimate: float | None
     anomalous: bool | None
     error: str | None
+
+
+class Verdict(NamedTuple):
+    """What a calibration says of a score."""
+
+    p_value: float | None
+    p_estimate: float | None
+    anomalous: bool | None
+
+
+NO_VERDICT = Verdict(None, None, None)
 
 
 class Scored(NamedTuple):
@@ -95,7 +105,7 @@ class Model:
             raise SettingError(f"the method {self.card['method']} cannot say where an image is surprising; use another")
 
     def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
-        """One row for each file, in order, as they come: a batch of images is in memory at a time."""
+        """One row for each file, in order, as they come: two batches of images are in memory at a time."""
         return (one.row for one in self.scored(paths, with_heat=False))
 
     def scored(self, paths: Sequence[str | Path], *, with_heat: bool, max_pixels: int = MAX_PIXELS) -> Iterator[Scored]:
@@ -103,37 +113,44 @@ class Model:
         if with_heat:
             self.check_explains()
         together = inference.batch_size(self.method)
-        for start in range(0, len(paths), together):
-            yield from self.scored_batch(
-                [Path(path) for path in paths[start : start + together]], with_heat, max_pixels
-            )
+        files = [path if isinstance(path, Path) else Path(path) for path in paths]
+        for batch in store.in_batches(files, self.size, together, max_pixels=max_pixels):
+            yield from self.scored_batch(*batch, with_heat)
 
-    def scored_batch(self, paths: Sequence[Path], with_heat: bool, max_pixels: int) -> Iterator[Scored]:
-        pixels, outcomes = store.from_paths(paths, self.size, max_pixels=max_pixels)
+    def scored_batch(self, pixels: Store, outcomes: Sequence[FileOutcome], with_heat: bool) -> Iterator[Scored]:
         images = inference.encoded(self.method, pixels, self.device)
-        scores = inference.raw_scores(self.method, self.reference, images).tolist()
-        maps = inference.raw_heat_maps(self.method, self.reference, images, None) if with_heat else [None] * len(scores)
-        found = zip(scores, maps, strict=True)
+        scores = inference.raw_scores(self.method, self.reference, images)
+        maps = inference.raw_heat_maps(self.method, self.reference, images, None) if with_heat else None
+        sound = np.isfinite(scores) if maps is None else np.isfinite(scores) & np.isfinite(maps).all((1, 2))
+        verdicts = self.verdicts(np.where(sound, scores, 0.0))  # all at once: one by one they take longer than decoding
+        heat = [None] * len(scores) if maps is None else maps
+        found = zip(sound, scores.tolist(), verdicts, heat, strict=True)
         for one in outcomes:
             if one.kind is not Kind.IMAGE:
                 yield Scored(self.row(one.path, one.reason), None)
                 continue
-            score, heat = next(found)
-            if math.isfinite(score) and (heat is None or np.isfinite(heat).all()):
-                yield Scored(self.row(one.path, None, score), heat)
+            fine, score, verdict, own = next(found)
+            if fine:
+                yield Scored(self.row(one.path, None, score, verdict), own)
             else:
                 yield Scored(self.row(one.path, NOT_FINITE), None)
 
-    def row(self, path: Path, error: str | None, score: float | None = None) -> Row:
-        known = self.calibration if score is not None else None
-        scores = np.array([score], np.float64)  # NaN where there is no score, and then it is not looked at
-        estimates = known.estimates(scores) if known else None
+    def verdicts(self, scores: npt.NDArray[np.float64]) -> list[Verdict]:
+        """One for each score [n]."""
+        known = self.calibration
+        if known is None:
+            return [NO_VERDICT] * len(scores)
+        estimates = known.estimates(scores)
+        estimated = [None] * len(scores) if estimates is None else estimates.tolist()
+        return [*map(Verdict, known.p_values(scores).tolist(), estimated, known.anomalous(scores).tolist())]
+
+    def row(self, path: Path, error: str | None, score: float | None = None, verdict: Verdict = NO_VERDICT) -> Row:
         return {
             "path": printable(path),
             "score": score,
-            "p_value": float(known.p_values(scores)[0]) if known else None,
-            "p_estimate": None if estimates is None else float(estimates[0]),
-            "anomalous": bool(known.anomalous(scores)[0]) if known else None,
+            "p_value": verdict.p_value,
+            "p_estimate": verdict.p_estimate,
+            "anomalous": verdict.anomalous,
             "error": error,
         }
 

@@ -13,7 +13,7 @@ from normscope.images import decoding
 from normscope.images import store as module
 from normscope.images.outcome import FileOutcome, Kind
 from normscope.images.reader import Picture, decode, resize
-from normscope.images.store import from_arrays, from_paths
+from normscope.images.store import from_arrays, from_paths, in_batches
 
 RNG = np.random.default_rng(0)
 ARRAYS = RNG.integers(0, 256, (20, 16, 16, 3), dtype=np.uint8)
@@ -300,3 +300,29 @@ def test_arrays_of_every_allowed_shape():
 def test_arrays_of_another_kind_are_refused(images, message):
     with pytest.raises(ImageFolderError, match=message):
         from_arrays(images, (16, 16))
+
+
+def test_batches_are_those_of_all_files_at_once(paths):
+    paths[3].write_bytes(b"no image")
+    whole, outcomes = from_paths(paths, (8, 8))
+    batches = [*in_batches(paths, (8, 8), 6)]
+    assert [len(found) for _, found in batches] == [6, 6, 6, 2]
+    assert [one for _, found in batches for one in found] == outcomes
+    np.testing.assert_array_equal(np.concatenate([store[:] for store, _ in batches]), whole[:])
+
+
+def test_the_next_batch_is_decoded_while_the_caller_works_on_one(paths, monkeypatch):
+    begun, sixth = [], threading.Event()
+
+    def decode_and_count(path, *rest, **options):
+        begun.append(path)
+        if len(begun) == 6:
+            sixth.set()
+        return decoding.decode_file(path, *rest, **options)
+
+    monkeypatch.setattr(module, "decode_file", decode_and_count)
+    batches = in_batches(paths, (8, 8), 3)
+    next(batches)
+    assert sixth.wait(10)
+    assert len(begun) <= 7  # no more than a batch ahead
+    batches.close()

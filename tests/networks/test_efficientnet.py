@@ -7,10 +7,12 @@ from normscope.networks.pretrained import LITE0, lite_weights
 
 @pytest.mark.parametrize("side", [32, 45])
 def test_maps_are_fractions_of_the_image(side):
+    network = EfficientNetLite(LITE0)
     with torch.inference_mode():
-        maps = EfficientNetLite(LITE0)(torch.zeros(1, 3, side, side))
+        maps = network(torch.zeros(1, 3, side, side + 30))
+    assert [x.shape[1:] for x in maps] == network.shapes((side, side + 30))
     assert [x.shape[1] for x in maps] == [24, 40, 112, 1280]
-    assert [x.shape[2:] for x in maps] == [(-(-side // scale),) * 2 for scale in (4, 8, 16, 32)]
+    assert [x.shape[2] for x in maps] == [-(-side // scale) for scale in (4, 8, 16, 32)]
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 import types
 
@@ -158,3 +159,11 @@ def test_what_timm_does_not_have_is_named():
             SettingError, match=rf"^the weights of tiny cannot be loaded \({reason}\); give weights=FILE$"
         ):
             Frozen("tiny", 32, (32, 32)).restore(file)
+
+
+def test_making_an_encoder_without_its_weights_imports_no_compiler():
+    """On the meta device torch computes with operations in Python, and for these it imports its compiler: 2 seconds."""
+    make = "with torch.device('meta'): Frozen('efficientnet-lite0', 160, (224, 224))"
+    check = "assert 'torch._dynamo' not in sys.modules"
+    code = f"import sys, torch; from normscope.networks.pretrained import Frozen\n{make}\n{check}"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,6 +13,9 @@ def import_all() -> None:
     """What takes seconds to import, with Ctrl-C held back until it is there: inside an import it may be swallowed."""
     with deferred() as stop:
         import normscope.fitting  # noqa: F401
+        from normscope.training.allocator import keep_freed_memory
+
+        keep_freed_memory()
     stop.raise_if_requested()
 
 

@@ -40,6 +40,10 @@ def score(
     heatmaps: Annotated[Path | None, typer.Option(help="Write a heat map of each image into this folder.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     device: Device = "auto",
+    engine: Annotated[
+        Literal["auto", "eager", "onnx", "openvino"],
+        typer.Option(help="What computes: eager is PyTorch, auto the fastest where there are many images."),
+    ] = "auto",
     on: Annotated[
         Literal["local", "ray"], typer.Option(help="Where to score: local, or ray, as tasks of a Ray cluster.")
     ] = "local",
@@ -59,10 +63,14 @@ def score(
             if file:
                 check_writable(file)
         if on == "ray" or parquet:
-            score_on_cluster(on, model, paths, false_alarm_rate, parquet, (csv_file, heatmaps, report), json)
+            others = (csv_file, heatmaps, report, None if engine == "auto" else engine)
+            score_on_cluster(on, model, paths, false_alarm_rate, parquet, others, json)
             return
         rows: list[Row] = []
         fitted, wanted = open_model(model, device, false_alarm_rate), look_through(paths)
+        from normscope.export.engine import with_engine
+
+        fitted = with_engine(fitted, model, len(wanted), engine, say)
         followers = [follow_with_heat_maps(heatmaps, fitted, paths, ending)] if heatmaps else []
         followers += [follow_with_report(report, model, fitted, len(wanted), ending)] if report else []
         try:
@@ -92,7 +100,7 @@ def score_on_cluster(
     paths: Sequence[Path],
     rate: float | None,
     parquet: Path | None,
-    others: Sequence[Path | None],
+    others: Sequence[object],
     json: bool,
 ) -> None:
     """Rows go to Parquet files alone: there may be more of them than one machine can hold."""
@@ -100,7 +108,9 @@ def score_on_cluster(
     from normscope.cluster.ray_score import Job, score_files
 
     if on != "ray" or parquet is None or any(others):
-        raise NormscopeError("--on ray goes with --parquet FOLDER, and without --csv, --heatmaps and --report")
+        raise NormscopeError(
+            "--on ray goes with --parquet FOLDER, and without --csv, --heatmaps, --report and --engine"
+        )
     files, total = look_through(paths), Counter[str]()
     with bars() as observer:
         for tally in score_files(Job(model, rate, parquet), files):

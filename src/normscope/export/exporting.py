@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from normscope.export.parity import TOLERANCE, Parity, compare, generated
 from normscope.model import Model
 from normscope.settings import JSON
 from normscope.training.observer import Observer
+
+if TYPE_CHECKING:
+    import onnx
 
 FORMAT = "1"
 DECODING = (
@@ -50,7 +53,18 @@ def export(model: Model, to: str, path: Path, images: Pixels | None = None, obse
     check_target(to, path)
     stage = partial((observer or Observer()).parts, of=3)
     stage("tracing", 0)
-    proto = to_onnx(model)
+    return write_checked(model, to, to_onnx(model), path, images, stage)
+
+
+def write_checked(
+    model: Model,
+    to: str,
+    proto: "onnx.ModelProto",
+    path: Path,
+    images: Pixels | None = None,
+    stage: Callable[[str, int], None] = lambda doing, done: None,
+) -> Parity:
+    """As `export`, of a graph that is there already."""
     stage("compiling", 1)
     built = FORMATS[to].build(proto)
     stage("comparing", 2)

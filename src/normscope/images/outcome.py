@@ -16,7 +16,7 @@ class Kind(StrEnum):
     UNREADABLE = "unreadable"  # somebody does, and it is missing, damaged, too large ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # there may be a million of them
 class FileOutcome:
     """Exit codes follow from the kind alone; the reason is for people, and empty for an image."""
 

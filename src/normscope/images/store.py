@@ -19,7 +19,7 @@ from normscope.images.outcome import FileOutcome, Kind
 from normscope.images.reader import MAX_PIXELS, Picture, Pixels, resize
 from normscope.images.size import Size
 
-__all__ = ["Store", "from_arrays", "from_paths"]
+__all__ = ["Store", "from_arrays", "from_paths", "in_batches"]
 
 Indices = int | slice | Sequence[int] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]
 
@@ -90,10 +90,30 @@ def from_paths(
     Pixels of more than `memory_limit` bytes go to a nameless file in `scratch` (the system's temporary folder if not
     given), which is gone when the store is. `progress` is told how many of how many files are done.
     """
-    pixels = _room(len(paths), size, memory_limit, scratch)
+    room = _room(len(paths), size, memory_limit, scratch)
+    return _stored(paths, _decoded(paths, size, max_pixels, AHEAD), room, progress)
+
+
+def in_batches(
+    paths: Sequence[Path], size: Size, together: int, *, max_pixels: int = MAX_PIXELS
+) -> Iterator[tuple[Store, list[FileOutcome]]]:
+    """As `from_paths`, so many files at a time; while the caller works on a batch, the next one is decoded."""
+    decoded = _decoded(paths, size, max_pixels, together)
+    for start in range(0, len(paths), together):
+        some = paths[start : start + together]
+        yield _stored(some, decoded, np.empty((len(some), 3, *size), np.uint8))
+
+
+def _stored(
+    paths: Sequence[Path],
+    decoded: Iterator[Picture | str],
+    pixels: Pixels,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Store, list[FileOutcome]]:
+    """What is decoded next of these paths, put into `pixels`."""
     readable: list[Path] = []
     outcomes: list[FileOutcome] = []
-    for path, result in zip(paths, _decoded(paths, size, max_pixels), strict=True):
+    for path, result in zip(paths, decoded, strict=False):
         if isinstance(result, str):
             outcomes.append(FileOutcome(path, Kind.UNREADABLE, result))
         else:
@@ -156,15 +176,15 @@ def _room(n: int, size: Size, memory_limit: int, scratch: Path | None) -> Pixels
         ) from error
 
 
-def _decoded(paths: Sequence[Path], size: Size, max_pixels: int) -> Iterator[Picture | str]:
-    """Each image at this size or the reason why there is none, in order; a few are decoded ahead."""
+def _decoded(paths: Sequence[Path], size: Size, max_pixels: int, ahead: int) -> Iterator[Picture | str]:
+    """Each image at this size or the reason why there is none, in order; so many are decoded ahead."""
     waiting: deque[Future[Picture | str]] = deque()
     with ThreadPoolExecutor(THREADS) as pool:
         try:
             for path in paths:
-                if len(waiting) == AHEAD:
-                    yield waiting.popleft().result()
                 waiting.append(pool.submit(_decode, path, size, max_pixels))
+                if len(waiting) > ahead:
+                    yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         finally:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -62,6 +63,7 @@ class EfficientNetLite(nn.Module):
 
     def __init__(self, name: str) -> None:
         super().__init__()
+        self.channels = [*(stages_of(name)[place].channels for place in LAST_OF_SCALE), HEAD]
         self.stem = Convolution(3, STEM, 3, stride=2)
         stages, before = [], STEM
         for repeats, kernel, stride, expansion, channels in stages_of(name):
@@ -72,6 +74,11 @@ class EfficientNetLite(nn.Module):
             stages.append(nn.Sequential(*blocks))
         self.stages = nn.ModuleList(stages)
         self.head = Convolution(before, HEAD, 1)
+
+    def shapes(self, size: tuple[int, int]) -> list[torch.Size]:
+        """(c, h, w) of the maps of images of this height and width."""
+        scales = enumerate(self.channels, start=2)  # halved so many times
+        return [torch.Size([c, *(math.ceil(side / 2**times) for side in size)]) for times, c in scales]
 
     def forward(self, x: Tensor) -> list[Tensor]:
         maps, x = [], F.relu6(self.stem(x))

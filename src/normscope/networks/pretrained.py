@@ -35,10 +35,9 @@ class Frozen(nn.Module):
     def __init__(self, name: str, side: int, size: tuple[int, int]) -> None:
         super().__init__()
         self.name, self.size = name, at_least(side, size)
-        self.network: nn.Module = EfficientNetLite(name) if name in SCALES else Timm(name)
+        self.network = EfficientNetLite(name) if name in SCALES else Timm(name)
         self.requires_grad_(False).eval()
-        with torch.no_grad():
-            self.shapes = [one.shape[1:] for one in self.network(torch.zeros(1, 3, *self.size))]
+        self.shapes = self.network.shapes(self.size)
 
     def restore(self, file: str = "") -> None:
         """Weights from a local file, else the published ones."""
@@ -141,6 +140,11 @@ class Timm(nn.Module):
         except (OSError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             raise SettingError(f"the weights of {self.name} cannot be loaded ({reason}); give weights=FILE") from error
+
+    def shapes(self, size: tuple[int, int]) -> list[torch.Size]:
+        """(c, h, w) of the maps of images of this height and width."""
+        with torch.no_grad():
+            return [one.shape[1:] for one in self(torch.zeros(1, 3, *size))]
 
     def forward(self, x: Tensor) -> list[Tensor]:
         size = x.shape[-1]
