@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from figures import COLOURS, panels, save
-from normscope.scoring.two_fold import two_fold
 from options import read_options
 from torch import Tensor, nn
 from torch.optim import AdamW
@@ -29,6 +28,7 @@ from normscope.objective.critics import contrast, cosine
 from normscope.objective.entropy import laplace
 from normscope.objective.information import infonce
 from normscope.objective.trade_off import TradeOff
+from normscope.scoring.held_out import two_fold
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.tables.names import title
 from normscope.training.batches import to_float

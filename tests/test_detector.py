@@ -487,11 +487,11 @@ def test_progress_is_told_to_the_caller(tmp_path):
     one = Detector("surprisal", settings={"width": 16, "batch_size": 4}, epochs=2, false_alarm_rate=0.1)
     one.fit(paths, allow_collapse=True, observer=Told())
     held = len(one.calibration.scores)
-    assert list(done) == ["reading", "summing up", "looking for outliers", "calibrating"]
+    assert list(done) == ["reading", "summing up", "scoring", "calibrating"]
     assert done["reading"] == [(n, 20) for n in range(1, 21)]
     assert done["summing up"] == [*2 * [(0, 10), (10, 10)], (0, 20 - held), (20 - held, 20 - held)]
     assert done["calibrating"] == [(0, held), (held, held)]
-    assert done["looking for outliers"] == 2 * [(0, 10), (10, 10)]
+    assert done["scoring"] == 2 * [(0, 10), (10, 10)]
     steps = 2 * ((20 - held) // 4)
     assert [(now.step, now.steps) for now in seen] == [(step, steps) for step in range(1, steps + 1)]
     assert all(math.isfinite(now.record["loss"]) for now in seen)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from normscope.images.notation import from_printable
-from normscope.model import Model, load
+from normscope.model import Model, Row, load
 from normscope.report.gathering import Gathering
 from normscope.report.page import page as render
 
@@ -52,9 +52,15 @@ def gathered(model, folder) -> Gathering:
         for path, scored in zip(paths, model.scored(paths, with_heat=True), strict=True):
             gathering.add(path, scored)
     # One that is exactly at the threshold, which is not above it; it has no picture.
-    gathering.rows.append(model.row(Path("at the threshold.png"), None, model.calibration.threshold))
+    gathering.rows += scored_rows(model, {"at the threshold.png": model.calibration.threshold})
     gathering.expected += 1
     return gathering
+
+
+def scored_rows(model: Model, scores: dict[str, float]) -> list[Row]:
+    """Of images that have these scores."""
+    verdicts = model.verdicts(np.array([*scores.values()]))
+    return [model.row(Path(name), None, *one) for (name, *one) in zip(scores, scores.values(), verdicts, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +318,7 @@ def test_axe_finds_nothing_wrong(opened, options):
 def test_ten_thousand_rows_stay_usable(opened, model, tmp_path):
     gathering = Gathering(10_000)
     scores = np.random.default_rng(0).normal(0, 3, 10_000).tolist()
-    gathering.rows = [model.row(Path(f"some/folder/{index:05}.png"), None, score) for index, score in enumerate(scores)]
+    gathering.rows = scored_rows(model, {f"some/folder/{index:05}.png": score for index, score in enumerate(scores)})
     page = opened(saved(gathering, model, tmp_path / "large.html"))
     assert "the other 9,000 are rows without one" in page.locator("main").inner_text()
     milliseconds = page.evaluate(

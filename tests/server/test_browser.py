@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 
 from normscope.server.app import make_app
 from normscope.server.limits import Limits
@@ -132,7 +133,7 @@ def test_one_image_is_seen_large_by_keyboard(opened, images):
     assert page.get_by_role("dialog", name=order[1]).is_visible()
     page.keyboard.press("Escape")
     assert page.locator("#viewer").is_hidden()
-    page.wait_for_function(f"document.activeElement.getAttribute('aria-label') === 'Enlarge {order[1]}'")
+    expect(page.get_by_role("button", name=f"Enlarge {order[1]}")).to_be_focused()
 
 
 def test_models_by_name_each_with_its_card(opened, images):
