@@ -151,16 +151,17 @@ def sealed_as(path, texts):
 
 
 def test_sealed_file_of_another_kind(tmp_path):
-    for texts in ({"normscope_checkpoint": "1"}, {"normscope": "2"}, {"card": "{}"}):
+    for texts in ({"normscope_checkpoint": "1"}, {"normscope": artifact.FORMAT}, {"card": "{}"}):
         assert "is not a normscope model" in refusal(sealed_as(tmp_path / "m", texts))
 
 
 def test_an_older_or_newer_format(tmp_path):
     path = tmp_path / "m"
-    older = refusal(sealed_as(path, {"normscope": "1", "card": "{}"}))
-    assert older == f"{path} was written by an older normscope (format 1); fit it again"
-    newer = refusal(sealed_as(path, {"normscope": "3", "card": "{}"}))
-    assert newer == f"{path} has format '3', this normscope reads '2'; upgrade normscope or fit it again"
+    for older in ("1", "2"):
+        said = refusal(sealed_as(path, {"normscope": older, "card": "{}"}))
+        assert said == f"{path} was written by an older normscope (format {older}); fit it again"
+    newer = refusal(sealed_as(path, {"normscope": "4", "card": "{}"}))
+    assert newer == f"{path} has format '4', this normscope reads '3'; upgrade normscope or fit it again"
     assert len(refusal(sealed_as(path, {"normscope": "\n" * 1000, "card": "{}"}))) < 200
 
 
@@ -183,7 +184,9 @@ def test_an_older_or_newer_format(tmp_path):
     ],
 )
 def test_a_card_that_was_never_saved_is_refused(tmp_path, card):
-    assert "has a damaged card; give a model" in refusal(sealed_as(tmp_path / "m", {"normscope": "2", "card": card}))
+    assert "has a damaged card; give a model" in refusal(
+        sealed_as(tmp_path / "m", {"normscope": artifact.FORMAT, "card": card})
+    )
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])

@@ -13,7 +13,7 @@ from normscope.files import write_atomically
 from normscope.sealed import first_not_finite
 from normscope.settings import JSON
 
-FORMAT = "2"
+FORMAT, OLDER = "3", ("1", "2")
 LARGEST = 2**30  # bytes, which are hashed in two seconds; the largest network here, the paper's big one, has 0.8e9
 
 
@@ -83,8 +83,8 @@ def refusals(path: str | Path) -> Iterator[None]:
 
 
 def check_format(path: str | Path, given: str) -> None:
-    if given == "1":
-        raise ModelFileError(f"{path} was written by an older normscope (format 1); fit it again")
+    if given in OLDER:
+        raise ModelFileError(f"{path} was written by an older normscope (format {given}); fit it again")
     if given != FORMAT:
         raise ModelFileError(
             f"{path} has format {given[:20]!r}, this normscope reads {FORMAT!r}; upgrade normscope or fit it again"

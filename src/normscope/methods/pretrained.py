@@ -15,7 +15,7 @@ from torch import Tensor
 from normscope.images.size import SMALL
 from normscope.networks.pretrained import LITE0, Frozen, two_sizes, unit_code
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
-from normscope.scoring.defects import fit_head, hottest, logits, rows_at
+from normscope.scoring.defects import Rows, fit_to, hottest, logits, rows_at
 from normscope.scoring.held_out import held_out, held_out_pair, random_folds
 from normscope.scoring.local import (
     MOST_MAPS,
@@ -23,6 +23,8 @@ from normscope.scoring.local import (
     columns,
     fit_local,
     local_surprisal,
+    log_heat,
+    peak,
     random_channels,
     smooth,
     with_neighbours,
@@ -39,7 +41,6 @@ ROWS = 150  # of an image, at most, for the head
 TOGETHER = 8  # images whose pixels or fine maps are worked on at once
 WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat, times the ratio of their weights
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
-REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 COVERED = 0.15  # share of a location that a defect must cover to count as one
 
 Indices = npt.NDArray[np.intp]
@@ -309,35 +310,9 @@ class Pairs(NamedTuple):
     surprisal_of_defects: Tensor
 
 
-class Rows(NamedTuple):
-    """What the head learns from, [m, d] of each image: features at normal locations and at defects, and the family of
-    these."""
-
-    normal: list[Tensor]
-    defects: list[Tensor]
-    family: npt.NDArray[np.float32]
-
-
-def fit_to(rows: Rows, images: Indices) -> Reference:
-    """The head for these images."""
-    return fit_head(torch.cat([rows.normal[i] for i in images]), torch.cat([rows.defects[i] for i in images]))
-
-
 def under(prefix: str, entries: Reference) -> dict[str, Tensor]:
     """The entries with names that begin with the prefix and a dot: `part` takes them out again."""
     return {f"{prefix}.{name}": value for name, value in entries.items()}
-
-
-def log_heat(odds: Tensor, surprisal: Tensor, warmth: Tensor) -> Tensor:
-    """Of log odds of a defect [n, h, w], and of the surprisal of locations at a coarser grid."""
-    fine = F.interpolate(smooth(surprisal)[:, None], odds.shape[1:], mode="bilinear", align_corners=False)[:, 0]
-    width = min(odds.shape[1:]) // REGIONS // 2 * 2 + 1
-    return warmth * smooth(odds, width) + fine.clamp(min=1e-3).log()
-
-
-def peak(maps: Tensor) -> Tensor:
-    """[n, h, w] → [n]."""
-    return maps.flatten(1).amax(1)
 
 
 def beside(batches: Batches, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

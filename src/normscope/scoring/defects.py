@@ -1,7 +1,10 @@
 """A small network that tells self-made defects from normal locations of a feature map: the third term, locally."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,6 +16,20 @@ FEWEST, MOST, EPOCHS = 150, 600, 4  # steps, and how often a normal row may be d
 RATE, DECAY = 3e-3, 1e-2
 DEFECTS, NORMAL = 128, 256  # rows in a step
 HOTTEST = 20  # locations whose mean is the score of an image
+
+
+class Rows(NamedTuple):
+    """What the head learns from, [m, d] of each image: features at normal locations and at defects, and the family of
+    these."""
+
+    normal: list[Tensor]
+    defects: list[Tensor]
+    family: npt.NDArray[np.float32]
+
+
+def fit_to(rows: Rows, images: npt.NDArray[np.intp]) -> Reference:
+    """The head for these images."""
+    return fit_head(torch.cat([rows.normal[i] for i in images]), torch.cat([rows.defects[i] for i in images]))
 
 
 def fit_head(normal: Tensor, defects: Tensor) -> Reference:

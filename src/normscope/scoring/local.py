@@ -12,6 +12,7 @@ from normscope.training.method import Reference
 MOST_MAPS = 1000  # normal images that the Gaussians are fitted to
 USUAL = 0.99
 """The share of normal images that are nowhere hotter than 1 in a heat map."""
+REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 
 
 def fit_heat(maps: Tensor) -> Reference:
@@ -79,3 +80,15 @@ def smooth(maps: Tensor, width: int = 3) -> Tensor:
 def hottest(maps: Tensor) -> Tensor:
     """[n, h, w] → [n]: the hottest location of each image."""
     return smooth(maps).flatten(1).amax(1)
+
+
+def log_heat(odds: Tensor, surprisal: Tensor, warmth: Tensor) -> Tensor:
+    """Of log odds of a defect [n, h, w], and of the surprisal of locations at a coarser grid."""
+    fine = F.interpolate(smooth(surprisal)[:, None], odds.shape[1:], mode="bilinear", align_corners=False)[:, 0]
+    width = min(odds.shape[1:]) // REGIONS // 2 * 2 + 1
+    return warmth * smooth(odds, width) + fine.clamp(min=1e-3).log()
+
+
+def peak(maps: Tensor) -> Tensor:
+    """[n, h, w] → [n]."""
+    return maps.flatten(1).amax(1)
