@@ -45,7 +45,8 @@ def readings() -> str:
         whole = [seeds for seeds in grouped(own, lambda line: line["seed"]).values() if len(seeds) == 10]
         mean = mean_and_sd([statistics.mean(map(auroc, seeds)) for seeds in whole])
         steps = "300" if epochs == 1 else "/".join(str(n) for n in sorted({line["steps"] for line in own}))
-        body.append([f"`{method}`", DATASET_NAMES[dataset], *values, mean, str(len(whole)), steps])
+        seeds = str(len(whole)) if whole else "1, in part"
+        body.append([f"`{method}`", DATASET_NAMES[dataset], *values, mean, seeds, steps])
     return markdown_table(["method", "data set", *map(str, range(10)), "mean", "seeds", "steps"], *body)
 
 
