@@ -4,6 +4,7 @@ import torch
 
 from normscope import Detector, load
 from normscope.benchmark.metrics import auroc
+from normscope.methods import pretrained
 from normscope.methods.pretrained import Pretrained, Settings, grid_of
 from normscope.networks import pretrained as networks
 from normscope.scoring.local import columns
@@ -107,6 +108,21 @@ def test_of_many_images_some_are_encoded(monkeypatch):
     batches = encoded(monkeypatch)
     reference = loop.finish(method, Encoded(method, pixels, torch.device("cpu"), 4), seed=0)
     assert sum(batches) == len(reference["encoded"]) == 6
+
+
+@pytest.mark.parametrize("defects", ["yes", "no"])
+def test_images_that_a_part_does_not_study_are_scored_by_it_as_new_ones(monkeypatch, defects):
+    monkeypatch.setattr(pretrained, "MOST_DEFECTIVE", 12)
+    method = method_at(64, side=64, local_references=20, defects=defects)
+    method.load_pretrained()
+    images = Encoded(method, stripes(40)[:, None].repeat(3, 1), torch.device("cpu"), 16)
+    reference, scores, chosen = loop.finish_held_out(method, images, seed=0)
+    assert chosen.tolist() == list(range(40))
+    assert len(scores) == 40
+    assert scores.isfinite().all()
+    new = torch.cat([method.score(batch, reference) for batch in images])
+    assert scores.mean() == pytest.approx(float(new.mean()), abs=1)
+    assert ("head.hot" in reference) == (defects == "yes")
 
 
 def encoded(monkeypatch):

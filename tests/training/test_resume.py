@@ -115,6 +115,28 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(tmp_path, whole, stop_at):
     assert seen == whole[3][stop_at:]
 
 
+class Longer(Toy):
+    """Its least steps are never enough: after three of six it goes on for all epochs."""
+
+    def phases(self):
+        return [Phase("train", STEPS, rate=lambda p: 1 - p, least_steps=6, enough=lambda averages: False)]
+
+
+@pytest.mark.parametrize("stop_at", [2, 3, 4, 8])
+def test_a_run_interrupted_about_when_it_is_extended_goes_on_to_the_same_bits(tmp_path, stop_at):
+    def new_longer(**kwargs):
+        with seeded(0):
+            return Longer(**kwargs)
+
+    whole, path = trained(new_longer(), Plan(seed=3)), tmp_path / "checkpoint"
+    with pytest.raises(KeyboardInterrupt):
+        fit(new_longer(stop_at=stop_at), PIXELS, Plan(seed=3, checkpoint=path))
+    state, averages, outcome, seen = trained(new_longer(), Plan(seed=3, checkpoint=path, resume=True))
+    assert (state, averages, outcome) == whole[:3]
+    assert outcome.steps > 6
+    assert seen == whole[3][stop_at:]
+
+
 class CutOffError(Exception):
     pass
 
