@@ -86,6 +86,15 @@ def test_p_values_fall_as_scores_rise():
     assert p[-1] == 1 / 51
 
 
+def test_what_the_threshold_would_be_without_some_images():
+    calibration = Calibration(np.array([*range(98), 500.0, 900.0]), 0.02, "cross")
+    assert calibration.threshold == 500
+    assert calibration.threshold_without([500, 900]) == 97
+    assert calibration.threshold_without([500]) == 97
+    assert calibration.threshold_without([3.5]) is None
+    assert Calibration(np.array([1.0]), 0.5, "cross").threshold_without([1.0]) is None
+
+
 def test_above_the_threshold_is_exactly_p_at_most_the_rate():
     rng = np.random.default_rng(0)
     for _ in range(500):

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, cast, get_args
@@ -69,7 +69,7 @@ class Calibration:
             raise ValueError(f"calibration scores are not finite or not of shape [m], m ≥ 1: {list(scores.shape)}")
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind {self.kind!r}")
-        if self.reviewed and not without(scores, self.reviewed):
+        if self.reviewed and not without(scores, self.reviewed.values()):
             raise ValueError("all calibration scores are of reviewed images")
         scores.flags.writeable = False
         object.__setattr__(self, "scores", scores)
@@ -101,6 +101,11 @@ class Calibration:
     def threshold(self) -> float:
         """An image is anomalous when its score is above this: exactly when its p-value is at most `achievable`."""
         return float(self.scores[len(self.scores) - self.allowed])
+
+    def threshold_without(self, scores: Sequence[float]) -> float | None:
+        """What it would be if these were no part of the calibration; None if they are none, or if none were left."""
+        left = without(self.scores, scores) if set(scores) <= set(self.scores.tolist()) else []
+        return replace(self, scores=np.array(left), reviewed={}).threshold if left else None
 
     @property
     def likely(self) -> tuple[float, float]:
@@ -136,7 +141,7 @@ class Calibration:
     @property
     def unreviewed(self) -> "Calibration":
         """As it was before reviewed images joined."""
-        return replace(self, scores=np.array(without(self.scores, self.reviewed)), reviewed={})
+        return replace(self, scores=np.array(without(self.scores, self.reviewed.values())), reviewed={})
 
     @cached_property
     def tail(self) -> Tail | None:
@@ -196,10 +201,10 @@ class Calibration:
             raise ModelFileError(f"the model holds no usable calibration ({error}); fit it again") from error
 
 
-def without(scores: Scores, reviewed: Mapping[str, float]) -> list[float]:
-    """The scores that are not of reviewed images."""
+def without(scores: Scores, removed: Iterable[float]) -> list[float]:
+    """The scores that are left; each of `removed` must be one of them."""
     left = Counter(scores.tolist())
-    left.subtract(reviewed.values())
+    left.subtract(removed)
     if min(left.values()) < 0:
         raise ValueError("a reviewed score is not among the calibration scores")
     return list(left.elements())

@@ -251,6 +251,11 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
         say(f"note: {plural(len(outliers), 'image')} may not be normal ({remedy}); the most surprising, with scores:")
         for outlier in outliers[:SHOWN]:
             say(f"  {outlier.score:9.2f}  {printable(outlier.path) if outlier.path else outlier.position}")
+        spared = model.calibration.threshold_without([outlier.score for outlier in outliers])
+        if spared is not None and spared < model.calibration.threshold:
+            say(
+                f"note: these raise the threshold to {model.calibration.threshold:.4g}; without them it is {spared:.4g}"
+            )
     return {
         "images": data["images"],
         "skipped": data["skipped"],
