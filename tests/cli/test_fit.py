@@ -1,8 +1,8 @@
 import errno
 import json
-import re
 import math
 import os
+import re
 from pathlib import Path
 
 import pytest
