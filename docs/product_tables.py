@@ -11,6 +11,7 @@ from normscope.tables.layout import markdown_table, shown
 from normscope.tables.names import DATASET_NAMES, title
 
 OURS = ("surprisal", "pretrained")
+SHOWN = ("auto", "surprisal")
 COMPARED = (0, 3, 6)
 COLUMNS = {
     "auroc": "image AUROC",
@@ -40,10 +41,10 @@ def changes(name: str) -> str:
 
 def accuracy() -> str:
     """Ours on every class, at the budget of a user; the first seed of each."""
-    own = [line for line in lines("accuracy.jsonl") if line["method"] in OURS and line["seed"] == 0]
+    own = [line for line in lines("accuracy.jsonl") if line["method"] in SHOWN and line["seed"] == 0]
     groups = grouped(own, lambda line: (line["dataset"], line["method"], line["budget"]))
     body = []
-    for (dataset, method, budget), some in groups.items():
+    for (dataset, method, budget), some in sorted(groups.items()):
         if dataset in DATASET_NAMES:
             values = {line["normal"]: auroc(line) for line in some}
             classes = [percent(values[normal]) if normal in values else shown(None) for normal in range(10)]
@@ -54,10 +55,11 @@ def accuracy() -> str:
 
 def rivals() -> str:
     """The mean of the three classes on which all methods ran, at one budget; SD over seeds where there are more."""
-    own = sorted(lines("accuracy.jsonl"), key=lambda line: line["dataset"] == "folder")
+    every = [line for line in lines("accuracy.jsonl") if line["method"] != "auto"]
+    own = sorted(every, key=lambda line: line["dataset"] == "folder")
     groups = grouped(own, lambda line: (line["dataset"], line["method"]))
     datasets = dict.fromkeys(dataset for dataset, _ in groups)
-    methods = dict.fromkeys([*OURS, *(line["method"] for line in lines("accuracy.jsonl"))])
+    methods = dict.fromkeys([*OURS, *(line["method"] for line in every)])
     body = [
         [f"`{method}`", *(mean_of_classes(groups.get((dataset, method), [])) for dataset in datasets)]
         for method in methods
@@ -154,6 +156,16 @@ def photographs() -> str:
         values = [[one["metrics"][name] for one in some if name in one["metrics"]] for name in COLUMNS]
         body.append([folder, "`fit`" if method == "auto" else method, *map(mean_and_sd, values)])
     return markdown_table(["", "", *COLUMNS.values()], *body)
+
+
+def local_models() -> str:
+    """Models of a location, each by the hottest location of an image."""
+    tasks = grouped(lines("local_models.jsonl"), lambda line: line["task"])
+    models = dict.fromkeys(name for own in tasks.values() for line in own for name in line["metrics"])
+    body = [
+        [model, *(mean_and_sd([line["metrics"][model] for line in own]) for own in tasks.values())] for model in models
+    ]
+    return markdown_table(["", *tasks], *body)
 
 
 def tiles() -> str:

@@ -36,6 +36,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "accuracy": product.accuracy,
     "rivals": product.rivals,
     "photographs": product.photographs,
+    "local models": product.local_models,
     "tiles": product.tiles,
     "few anomalies": product.few_anomalies,
     "contamination": product.contamination,

@@ -33,6 +33,7 @@ SCRIPTS = {
     "levers": ["levers"],
     "frozen_head": ["frozen_head"],
     "photographs": ["photographs"],
+    "local_models": ["local_models"],
 }
 ALONE = {"entropy_term", "long_run"}  # those with a test of their own
 
