@@ -2,7 +2,7 @@
 
 import statistics
 
-from lines import auroc, by_task, grouped, lines, mean_and_sd, percent, task_of, tasks_of
+from lines import auroc, by_task, grouped, lines, mean_and_sd, percent, settings_of, task_of, tasks_of
 
 from normscope.benchmark.results import Result
 from normscope.objective.entropy import gaussian, l2, laplace, laplace_sum
@@ -36,17 +36,18 @@ def readings() -> str:
 
     Lines with one epoch ended after 300 steps whatever the class; the default has more epochs, and a stop.
     """
-    default = [line for line in lines("readings.jsonl") if line["settings"]["score"] == "ratio"]
+    default = [line for line in lines("readings.jsonl") if line["settings"]["score"] in ("ratio", "surprisal")]
     body = []
-    kinds = grouped(default, lambda line: (line["method"], line["dataset"], line["settings"]["epochs"]))
-    for (method, dataset, epochs), own in kinds.items():
+    kinds = grouped(default, lambda line: (line["method"], line["dataset"], *settings_of("epochs", "score")(line)))
+    for (method, dataset, epochs, score), own in kinds.items():
         classes = grouped(own, lambda line: line["normal"])
         values = [percent(statistics.mean(map(auroc, classes[n]))) if n in classes else "–" for n in range(10)]
         whole = [seeds for seeds in grouped(own, lambda line: line["seed"]).values() if len(seeds) == 10]
         mean = mean_and_sd([statistics.mean(map(auroc, seeds)) for seeds in whole])
         steps = "300" if epochs == 1 else "/".join(str(n) for n in sorted({line["steps"] for line in own}))
         seeds = str(len(whole)) if whole else "1, in part"
-        body.append([f"`{method}`", DATASET_NAMES[dataset], *values, mean, seeds, steps])
+        name = f"`{method}`" if score == "ratio" else f"`{method}`, `score={score}`"
+        body.append([name, DATASET_NAMES[dataset], *values, mean, seeds, steps])
     return markdown_table(["method", "data set", *map(str, range(10)), "mean", "seeds", "steps"], *body)
 
 

@@ -7,17 +7,19 @@ import pytest
 import torch
 
 from normscope import Detector
-from normscope.errors import CollapseError, NotFittedError
+from normscope.errors import CollapseError, NotFittedError, SettingError
 from normscope.methods.paper_base import Base, Settings
 from normscope.networks.amdim import PRESETS
 from normscope.objective import entropy, information
 from normscope.objective.cross_entropy import norm_margin
 from normscope.objective.entropy import gaussian, gaussian_sum, l2, laplace, laplace_sum
 from normscope.objective.information import infonce
+from normscope.scoring.norm import norm_ratio
 from normscope.scoring.pair import fingerprint
+from normscope.scoring.rotated import rotated_surprisal
 from normscope.settings import build
 from normscope.training import paper
-from normscope.training.method import Batch
+from normscope.training.method import Batch, part
 from normscope.training.randomness import seeded
 from normscope.views.augment import Recipe, random_view
 
@@ -263,6 +265,24 @@ def test_the_ratio_sets_the_norm_against_those_of_the_rotations():
         assert method.score(x, {}).tolist() == pytest.approx(expected, rel=1e-4)
         by_norm = laptop(score="ori").eval().score(x, {})
         assert by_norm.tolist() == pytest.approx([-20 * np.tanh(a[0] ** 2 / 16 / 20) for a in lengths], rel=1e-4)
+
+
+def test_surprisal_of_the_features_comes_on_top_of_the_ratio():
+    method, x = laptop(score="surprisal").eval(), images(30)
+    with torch.no_grad():
+        reference = method.finish([x[:20], x[20:]])
+        features, norms = method.represent(x)
+        ratio = laptop().eval().score(x, {})
+        assert ratio.tolist() == pytest.approx(norm_ratio(norms).tolist(), rel=1e-4)
+        standardised = (ratio - ratio.mean()) / ratio.std()
+        expected = rotated_surprisal(features, part(reference, "features")) + 0.5 * standardised
+        assert method.score(x, reference).tolist() == pytest.approx(expected.tolist(), rel=1e-3, abs=1e-3)
+        assert method.score(x[:1], reference).item() == pytest.approx(expected[0].item(), rel=1e-3, abs=1e-3)
+
+
+def test_surprisal_needs_the_stages_of_a_resnet():
+    with pytest.raises(SettingError, match="score=surprisal takes features of encoder=resnet; encoder is tiny"):
+        tiny(score="surprisal")
 
 
 def test_beta_can_be_given_free_of_the_size_of_the_code():

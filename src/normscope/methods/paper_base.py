@@ -3,25 +3,30 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from normscope.errors import SettingError
+from normscope.networks.resnet import CodeResNet, layout
 from normscope.objective.critics import contrast, dot
 from normscope.objective.trade_off import TradeOff
 from normscope.scoring.norm import norm, norm_ratio
 from normscope.scoring.pair import pair
+from normscope.scoring.reservoir import Reservoir
+from normscope.scoring.rotated import fit_rotated, rotated_surprisal
 from normscope.training import paper
 from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
-from normscope.training.method import Batch, Method, Phase, Record, Reference
+from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference, part
 from normscope.training.paper import Reading
 from normscope.training.steps import spread, update
 from normscope.views.shifts import rotations
 
+MOST_REFERENCES = 5000  # normal images that features are compared with
+RATIO_SHARE = 0.5  # of a deviation of the ratio beside one of the surprisal of features
 MOST_VALUES = 2**26  # of the views that one image is scored by: a quarter of a gigabyte
 
 
@@ -29,7 +34,7 @@ MOST_VALUES = 2**26  # of the views that one image is scored by: a quarter of a 
 class Settings(Reading):
     """`score` is Algorithm 2 for ori. `score_clip=false` leaves the soft clip out of rand and mc, as their equation."""
 
-    score: Literal["ratio", "ori", "rand", "mc"] = "ratio"
+    score: Literal["ratio", "surprisal", "ori", "rand", "mc"] = "ratio"
     score_pairs: int = 100
     score_clip: bool = True
     score_seed: int = 0
@@ -47,7 +52,8 @@ class Base(Method):
     are kept short and the others long.
 
     `score`: ori is the norm of the code; ratio sets it against those of the image's own rotations; rand is the
-    similarity of one pair of views; mc the sum over `score_pairs` of them.
+    similarity of one pair of views; mc the sum over `score_pairs` of them. surprisal adds to the ratio how unusual the
+    features of all stages are under Gaussians fitted to normal images, as in the method of that name.
     """
 
     has_codes = True
@@ -56,6 +62,8 @@ class Base(Method):
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         check_pairs(settings, shape)
+        if settings.score == "surprisal" and settings.encoder != "resnet":
+            raise SettingError(f"score=surprisal takes features of encoder=resnet; encoder is {settings.encoder}")
         self.encoder = paper.make_encoder(settings, shape)
         self.scale = paper.clip_scale(settings, self.encoder.code_size)
         beta = paper.beta_at(settings, self.encoder.code_size)
@@ -90,12 +98,35 @@ class Base(Method):
     def code(self, images: Tensor) -> Tensor:
         return self.encoder(images).code
 
+    def represent(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of all stages [n, 4, d] and the norm of the code [n, 4], for each rotation."""
+        encoder = cast(CodeResNet, self.encoder)
+        maps = [encoder.trunk.stages(x) for x in rotations(images)]
+        norms = [encoder.from_local(last).code.norm(dim=1) for *_, last in maps]
+        return torch.stack([layout(stages) for stages in maps], 1), torch.stack(norms, 1)
+
+    def finish(self, batches: Batches) -> Reference:
+        if self.settings.score != "surprisal":
+            return {}
+        rows = Reservoir(MOST_REFERENCES)
+        for images in batches:
+            features, norms = self.represent(images)
+            rows.add(torch.cat([features, norms[:, :, None]], 2))
+        ratio = norm_ratio(rows.rows[:, :, -1])
+        scale = {"ratio.mean": ratio.mean(), "ratio.deviation": ratio.std() + 1e-6}
+        return {**scale, **{f"features.{name}": v for name, v in fit_rotated(rows.rows[:, :, :-1]).items()}}
+
     def score(self, images: Tensor, reference: Reference) -> Tensor:
         s = self.settings
         if s.score == "ori":
             return norm(self.code(images), self.scale)
         if s.score == "ratio":
             return norm_ratio(torch.stack([self.code(x).norm(dim=1) for x in rotations(images)], 1))
+        if s.score == "surprisal":
+            features, norms = self.represent(images)
+            scale = part(reference, "ratio")
+            ratio = (norm_ratio(norms) - scale["mean"].to(norms)) / scale["deviation"].to(norms)
+            return rotated_surprisal(features, part(reference, "features")) + RATIO_SHARE * ratio
         pairs = 1 if s.score == "rand" else s.score_pairs
         return pair(self.code, images, s, self.scale, pairs, s.score_seed, s.score_clip)
 

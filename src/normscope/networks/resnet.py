@@ -62,8 +62,11 @@ class CodeResNet(nn.Module):
         self.code_size, self.rectify = code, rectify
 
     def forward(self, x: Tensor) -> Features:
-        pooled, local = self.trunk(x)
-        code = self.head(pooled)
+        return self.from_local(self.trunk(x).local)
+
+    def from_local(self, local: Tensor) -> Features:
+        """Of the trunk's last map."""
+        code = self.head(local.mean((2, 3)))
         return Features(code.relu() if self.rectify else code, local)
 
 
