@@ -72,16 +72,23 @@ def logits(maps: Sequence[Tensor], head: Reference) -> Tensor:
     far fewer locations.
     """
     firsts = head["0.w"].to(maps[0]).split([one.shape[1] for one in maps], 1)
-    x = sum_at_finest([F.conv2d(one, w[:, :, None, None]) for one, w in zip(maps, firsts, strict=True)])
-    x = F.relu(x + head["0.b"].to(x)[:, None, None])
-    x = F.relu(F.conv2d(x, head["1.w"].to(x)[:, :, None, None], head["1.b"].to(x)))
-    return F.conv2d(x, head["2.w"].to(x)[:, :, None, None], head["2.b"].to(x))[:, 0]
+    biases = [head["0.b"].to(maps[0]), *[None] * (len(maps) - 1)]
+    x = F.relu(sum_at_finest([*map(linear, maps, firsts, biases)]), inplace=True)
+    x = F.relu(linear(x, head["1.w"].to(x), head["1.b"].to(x)), inplace=True)
+    return linear(x, head["2.w"].to(x), head["2.b"].to(x))[:, 0]
+
+
+def linear(maps: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A 1 × 1 convolution of maps [n, c, h, w] as one matrix product: channels are last in memory."""
+    return F.linear(maps.permute(0, 2, 3, 1), weight, bias).permute(0, 3, 1, 2)
 
 
 def sum_at_finest(maps: Sequence[Tensor]) -> Tensor:
+    """Those of one grid are added before they are enlarged."""
     finest, *coarser = maps
-    for one in coarser:
-        finest = finest + F.interpolate(one, finest.shape[2:], mode="bilinear", align_corners=False)
+    for grid in dict.fromkeys(one.shape[2:] for one in coarser):
+        together = sum(one for one in coarser if one.shape[2:] == grid)
+        finest = finest + F.interpolate(together, finest.shape[2:], mode="bilinear", align_corners=False)
     return finest
 
 
