@@ -1,7 +1,8 @@
 """EfficientNet-lite (Tan & Le 2019; the lite variants of Liu 2020: no squeeze-and-excitation, ReLU6), for inference.
 
 Batch norms are folded into the convolutions, which leaves fewer operations and nothing that differs between training
-and evaluation; on a CPU oneDNN applies ReLU6 while it writes what a convolution makes. Images in [-1, 1] are what the published weights were trained on ((pixel − 127) / 128).
+and evaluation; on a CPU oneDNN applies ReLU6 while it writes what a convolution makes. Images in [-1, 1] are what the
+published weights were trained on ((pixel − 127) / 128).
 """
 
 import math
