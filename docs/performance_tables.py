@@ -55,8 +55,9 @@ def cold() -> str:
         rates = [
             between([line["images"] / line["seconds"][part][when]["clock"] for line in rounds], 1)
             for when in ("cold", "warm")
+            if rounds
         ]
-        body.append([name, str(len(rounds)), *rates])
+        body += [[name, str(len(rounds)), *rates]] if rounds else []
     return markdown_table(["", "rounds", "images a second, cold", "warm"], *body)
 
 
