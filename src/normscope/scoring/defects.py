@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -110,7 +111,7 @@ def sum_at_finest(maps: Sequence[Tensor]) -> Tensor:
     """Those of one grid are added before they are enlarged."""
     finest, *coarser = maps
     for grid in dict.fromkeys(one.shape[2:] for one in coarser):
-        together = sum(one for one in coarser if one.shape[2:] == grid)
+        together = reduce(torch.add, (one for one in coarser if one.shape[2:] == grid))
         finest = finest + F.interpolate(together, finest.shape[2:], mode="bilinear", align_corners=False)
     return finest
 

@@ -1,6 +1,7 @@
 """Self-made defects: spots and scratches of several fillings, drawn into normal images, and where they are."""
 
 import math
+from functools import reduce
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +51,8 @@ def extent(inside: Tensor, margin: int = 0) -> tuple[slice, slice]:
     rows, columns = (inside.any(axis).nonzero().flatten().tolist() for axis in (1, 0))
     if not rows:
         return slice(0), slice(0)
-    return tuple(slice(max(0, own[0] - margin), own[-1] + margin + 1) for own in (rows, columns))
+    top, left = (max(0, own[0] - margin) for own in (rows, columns))
+    return slice(top, rows[-1] + margin + 1), slice(left, columns[-1] + margin + 1)
 
 
 def spot(height: int, width: int) -> Tensor:
@@ -119,7 +121,7 @@ def box_blur(image: Tensor, width: int) -> Tensor:
     half = width // 2
     for axis, margin in ((2, (half, half)), (1, (0, 0, half, half))) * 2:
         padded, size = F.pad(image, margin), image.shape[axis]
-        image = sum(padded.narrow(axis, place, size) for place in range(width)) / width
+        image = reduce(torch.add, (padded.narrow(axis, place, size) for place in range(width))) / width
     return image
 
 
