@@ -127,7 +127,8 @@ def growth(out: Path, rounds: int, counts: list[int]) -> None:
             for count in counts:
                 began = time.perf_counter()
                 with local_workers(2, None, 1) as runners:
-                    runners[0].checksum("digits")
+                    for runner in runners:  # each starts a process
+                        runner.checksum("digits")
                     between = time.perf_counter()
                     rows = [*run_all(missing(grid(count), Path(folder) / f"{number}-{count}"), runners)]
                     ended = time.perf_counter()
@@ -164,7 +165,8 @@ def on_ray(out: Path, rounds: int, files: int) -> None:
             seconds = {}
             for kind, crew in (("local", local_workers(2, None, 1)), ("ray", workers(None, 1))):
                 with crew as runners:
-                    runners[0].checksum("digits")
+                    for runner in runners:  # each starts a process
+                        runner.checksum("digits")
                     began = time.perf_counter()
                     assert all(
                         row["error"] is None for row in run_all(missing(cells, folder / f"{kind}{number}"), runners)
