@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,9 +45,10 @@ def serving(model: Path) -> Iterator[str]:
 
 
 def answer(address: str, verb: str, path: str) -> int:
-    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
-    connection.request(verb, path)
-    return connection.getresponse().status
+    with closing(http.client.HTTPConnection(address, timeout=PATIENCE)) as connection:
+        connection.request(verb, path)
+        with connection.getresponse() as response:
+            return response.status
 
 
 def form(image: Path) -> tuple[bytes, dict[str, str]]:
