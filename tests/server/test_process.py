@@ -223,6 +223,9 @@ def test_control_c_reaches_a_process_in_the_background(running):
 
 
 def test_connections_do_not_hold_back_small_packets():
-    with process.listen("127.0.0.1", 0) as listening:
-        with socket.create_connection(listening.getsockname()), listening.accept()[0] as connection:
-            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    with (
+        process.listen("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
