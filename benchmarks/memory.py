@@ -29,15 +29,28 @@ print("measured", own.ru_maxrss * 1024, own.ru_utime + own.ru_stime)
 """
 INFONCE = """
 import resource, sys, torch
-from normscope.objective.critics import contrast, dot
+from functools import partial
+from normscope.objective import blocks
+from normscope.objective.critics import dot
 from normscope.objective.information import infonce
-n, backward = int(sys.argv[1]), sys.argv[2] == "yes"
+from normscope.objective.trade_off import TradeOff
+n, backward, how = int(sys.argv[1]), sys.argv[2] == "yes", sys.argv[3]
 torch.set_num_threads(1)
+
+
+def evaluate(n):
+    z = torch.randn(2 * n, 64, requires_grad=True)  # of two views
+    pairs = blocks.contrasted(z, z, partial(dot, scale=8.0), infonce)
+    value = TradeOff(infonce, 0.0)([pairs], torch.zeros(()), 0.0)[0]
+    if backward:
+        value.backward()
+
+
+usual, blocks.MOST_PAIRS = blocks.MOST_PAIRS, 1
+evaluate(4)  # imports what there is to import
+blocks.MOST_PAIRS = usual if how == "blocks" else 2**62
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-z = torch.randn(2 * n, 64, requires_grad=True)  # of two views
-value = infonce(*contrast(dot(z, z, 8.0)))
-if backward:
-    value.backward()
+evaluate(n)
 own = resource.getrusage(resource.RUSAGE_SELF)
 print("measured", (own.ru_maxrss - before) * 1024, own.ru_utime + own.ru_stime)
 """
@@ -81,9 +94,10 @@ def files(out: Path, counts: list[int], verbs: list[str]) -> None:
 
 def information(out: Path, batches: list[int]) -> None:
     for batch in batches:
-        for backward in ("no", "yes"):
-            line = {"what": "infonce", "batch": batch, "backward": backward == "yes"}
-            append(out, {**line, **measured(INFONCE, str(batch), backward)})
+        for how in ("whole", "blocks"):
+            for backward in ("no", "yes"):
+                line = {"what": "infonce", "batch": batch, "how": how, "backward": backward == "yes"}
+                append(out, {**line, **measured(INFONCE, str(batch), backward, how)})
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What several processes and a Ray cluster gain, measured in turns in one run; appends lines to results/scale.jsonl.
 
 `python benchmarks/scale.py training` compares steps of one process with those of two, each with one thread;
+`python benchmarks/scale.py grid` has the time of a grid against its cells;
 `python benchmarks/scale.py ray` scores the same files, and runs the same cells, here and on a Ray cluster of one node.
 Besides the clock there is processor time, that of the busiest process: on a machine that others use too, it alone says
 how much work a step is; it leaves out what a process waits for.
@@ -93,8 +94,9 @@ def together(count: int, run: Callable[[], dict[str, float]]) -> dict[str, float
     return {key: max(one[key] for one in every) for key in every[0]}
 
 
-def training(out: Path, rounds: int, steps: int, side: int) -> None:
-    for name, settings in METHODS.items():
+def training(out: Path, names: list[str], rounds: int, steps: int, side: int) -> None:
+    for name in names:
+        settings = METHODS[name]
         for number in range(rounds):
             one, two = (together(count, partial(train, name, settings, steps, side)) for count in (1, 2))
             append(
@@ -110,6 +112,29 @@ def training(out: Path, rounds: int, steps: int, side: int) -> None:
                     "two": two,
                 },
             )
+
+
+def grid(count: int) -> list[Cell]:
+    """Cells of `pca` on digits: ten classes, and as many seeds as that takes."""
+    settings = to_json(settings_of("pca")())
+    return [Cell("digits", "pca", number % 10, number // 10, None, settings) for number in range(count)]
+
+
+def growth(out: Path, rounds: int, counts: list[int]) -> None:
+    """Seconds of a grid against its cells, with two workers of one thread; the time that they start in is apart."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(rounds):
+            for count in counts:
+                began = time.perf_counter()
+                with local_workers(2, None, 1) as runners:
+                    for runner in runners:  # each starts a process
+                        runner.checksum("digits")
+                    between = time.perf_counter()
+                    rows = [*run_all(missing(grid(count), Path(folder) / f"{number}-{count}"), runners)]
+                    ended = time.perf_counter()
+                assert [row["error"] for row in rows] == [None] * count
+                seconds = {"start": between - began, "cells": ended - between}
+                append(out, {"what": "grid", "method": "pca", "cells": count, "round": number, "seconds": seconds})
 
 
 def on_ray(out: Path, rounds: int, files: int) -> None:
@@ -135,12 +160,13 @@ def on_ray(out: Path, rounds: int, files: int) -> None:
                 append(
                     out, {"what": "scoring", "method": "pca", "files": files, "round": number - 1, "per_second": rates}
                 )
-        cells = [Cell("digits", "pca", normal, 0, None, to_json(settings_of("pca")())) for normal in range(10)]
+        cells = grid(10)
         for number in range(rounds + 1):
             seconds = {}
             for kind, crew in (("local", local_workers(2, None, 1)), ("ray", workers(None, 1))):
                 with crew as runners:
-                    runners[0].checksum("digits")
+                    for runner in runners:  # each starts a process
+                        runner.checksum("digits")
                     began = time.perf_counter()
                     assert all(
                         row["error"] is None for row in run_all(missing(cells, folder / f"{kind}{number}"), runners)
@@ -173,16 +199,20 @@ def append(out: Path, line: dict) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["training", "ray"])
+    parser.add_argument("what", choices=["training", "grid", "ray"])
     parser.add_argument("--out", type=Path, default=Path("results/scale.jsonl"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--side", type=int, default=32)
     parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--cells", type=json.loads, default=[10, 20, 40, 80])
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.what == "training":
-        training(given.out, given.rounds, given.steps, given.side)
+        training(given.out, given.methods.split(","), given.rounds, given.steps, given.side)
+    elif given.what == "grid":
+        growth(given.out, given.rounds, given.cells)
     else:
         on_ray(given.out, given.rounds, given.files)
 

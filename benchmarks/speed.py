@@ -2,13 +2,15 @@
 
 `python -m benchmarks.speed scoring --images FOLDER --model FILE --graphs model.onnx` scores files of a folder with a
 model of `pretrained` and with what `normscope export` made of it, and puts the same files through its encoder in the
-way most scripts do: a DataLoader with Pillow transforms, then the network. `training` makes steps of `surprisal`, and
-steps of the same network with views made by Pillow. `reduced` enlarges photographs and says what decoding them at a
-reduced scale changes and saves. Lines go to results/speed.jsonl.
+way most scripts do: a DataLoader with Pillow transforms, then the network. `cold` scores files that are not in the
+system's memory and then again, `fit` compares a fit of them with the encoder alone. `training` makes steps of
+`surprisal`, and steps of the same network with views made by Pillow. `reduced` enlarges photographs and says what
+decoding them at a reduced scale changes and saves. Lines go to results/speed.jsonl.
 """
 
 import argparse
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,9 +19,11 @@ import torch
 import torch.nn.functional as F
 from PIL import Image, ImageEnhance
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.line import append, processor_seconds, timed
+from normscope import Detector
 from normscope.export.exported import open_model
 from normscope.export.exporting import FORMATS
 from normscope.images import reader, store
@@ -78,6 +82,50 @@ def scoring(out: Path, folder: Path, file: Path, graphs: list[Path], count: int,
         append(out, {**line, "round": number, "seconds": taken, "decoded": {"images": len(pixels), "seconds": alone}})
 
 
+def cold(out: Path, folder: Path, file: Path, count: int, rounds: int) -> None:
+    """Files that were just forgotten by the system, and the same again: read and resized, and scored."""
+    keep_freed_memory()
+    model = load(file)
+    paths = [one.path for one in scan(folder) if one.kind is Kind.IMAGE][:count]
+    ways: dict[str, Callable[[], object]] = {
+        "decoded": lambda: sum(len(some) for some, _ in store.in_batches(paths, model.size, 8)),
+        "scored": lambda: [*model.rows(paths)],
+    }
+    for number in range(rounds):
+        seconds = {}
+        for name, way in ways.items():
+            for path in paths:
+                forget(path)
+            seconds[name] = {"cold": timed(way), "warm": timed(way)}
+        append(out, {"what": "cold", "images": len(paths), "round": number, "seconds": seconds})
+
+
+def forget(path: Path) -> None:
+    """Asks the system to drop the file from its page cache; not all file systems do."""
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def fit(out: Path, folder: Path, rounds: int) -> None:
+    """A fit of `pretrained` to a folder, beside its encoder on the same images in memory, each once."""
+    keep_freed_memory()
+    paths = [one.path for one in scan(folder) if one.kind is Kind.IMAGE]
+    for number in range(rounds):
+        detector = Detector("pretrained")
+        seconds = {"fit": timed(lambda one=detector: one.fit(folder))}
+        model = detector.model
+        pixels = store.from_paths(paths, model.size)[0]
+        seconds["encoder"] = timed(lambda one=model, some=pixels: encoded(one, some))
+        line = {"what": "fit", "method": "pretrained", "images": len(paths), "size": list(model.size)}
+        append(out, {**line, "round": number, "seconds": seconds})
+
+
+def encoded(model: Model, pixels: store.Store) -> None:
+    with torch.inference_mode():
+        for start in range(0, len(pixels), 8):
+            model.method.encoder(to_float(pixels[start : start + 8], torch.device("cpu")))
+
+
 class Views(Dataset):
     """Views as most scripts make them: each image by itself, by Pillow."""
 
@@ -100,13 +148,14 @@ class Views(Dataset):
 
 
 def training(out: Path, side: int, steps: int, rounds: int) -> None:
+    keep_freed_memory()
     for number in range(rounds):
         append(out, {**training_round(side, steps), "round": number})
 
 
 def training_round(side: int, steps: int) -> dict:
     torch.manual_seed(0)
-    method = find("surprisal")(settings_of("surprisal")(), (3, side, side))
+    method = find("surprisal")(settings_of("surprisal")(), (3, side, side)).to(memory_format=torch.channels_last)
     batch, optimizers = method.settings.batch_size, method.optimizers("train")
     pixels = np.random.default_rng(0).integers(0, 256, (batch * steps, 3, side, side), dtype=np.uint8)
     parts = [pixels[start : start + batch] for start in range(0, len(pixels), batch)]
@@ -130,9 +179,18 @@ def training_round(side: int, steps: int) -> dict:
         "views": timed(views),
         "products": timed(lambda: products(layers, steps)),
     }
+    convolutions = share_of_convolutions(ours)
     flops = 3 * sum(2 * m * k * n for m, k, n in shapes)  # forward, and gradients of weights and of what came in
     line = {"what": "training", "method": "surprisal", "side": side, "steps": steps, "images": batch}
-    return {**line, "flops": flops, "seconds": taken}
+    return {**line, "flops": flops, "seconds": taken, "convolutions": convolutions}
+
+
+def share_of_convolutions(run: Callable[[], None]) -> float:
+    """Of the time of all operations, forward and backward."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        run()
+    every = {one.key: one.self_cpu_time_total for one in profiled.key_averages()}
+    return sum(taken for name, taken in every.items() if "convolution" in name) / sum(every.values())
 
 
 def plain_steps(pixels: np.ndarray, batch: int, side: int) -> None:
@@ -223,7 +281,7 @@ def drafted(data: bytes, model: Model, enough: int) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["scoring", "training", "reduced"])
+    parser.add_argument("what", choices=["scoring", "cold", "fit", "training", "reduced"])
     parser.add_argument("--out", type=Path, default=Path("results/speed.jsonl"))
     parser.add_argument("--images", type=Path, help="Folder of photographs.")
     parser.add_argument("--model", type=Path, help="Model file of the method pretrained.")
@@ -232,10 +290,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--side", type=int, default=32)
     parser.add_argument("--graphs", type=Path, nargs="*", default=[], help="Exports of the model, .onnx or .xml.")
+    parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(given.threads)
     if given.what == "training":
         training(given.out, given.side, given.steps, given.rounds)
+    elif given.what == "cold":
+        cold(given.out, given.images, given.model, given.count, given.rounds)
+    elif given.what == "fit":
+        fit(given.out, given.images, given.rounds)
     elif given.what == "reduced":
         reduced(given.out, given.images, given.model, given.count)
     else:

@@ -20,6 +20,11 @@ def lines(name: str) -> list[Result]:
     return [line for line in results.read(ROOT / "results" / name) if line["error"] is None]
 
 
+def newest(some: Sequence[Result]) -> list[Result]:
+    """Those of the latest run: of the commit that the last line is of."""
+    return [line for line in some if line["commit"] == some[-1]["commit"]]
+
+
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """In the order in which the keys first occur."""
     groups: dict[K, list[T]] = {}

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from lines import grouped, lines
+from lines import grouped, lines, newest
 
 from normscope.tables.layout import markdown_table
 
@@ -19,7 +19,7 @@ def spread(values: Sequence[float]) -> str:
 def training() -> str:
     """Seconds of one process over those of two: by the clock, and by the processor time of the busiest."""
     body = []
-    own = [line for line in lines("scale.jsonl") if line["what"] == "training"]
+    own = newest([line for line in lines("scale.jsonl") if line["what"] == "training"])
     for method, rounds in grouped(own, lambda line: line["method"]).items():
         clock, processor = ([one["one"][kind] / one["two"][kind] for one in rounds] for kind in ("clock", "processor"))
         busy = [1e3 * one["one"]["processor"] for one in rounds]
@@ -31,11 +31,22 @@ def on_ray() -> str:
     names = {"scoring": "files scored", "cells": "cells of `bench`"}
     body = []
     for what, name in names.items():
-        rates = [line["per_second"] for line in lines("scale.jsonl") if line["what"] == what]
+        rates = [line["per_second"] for line in newest([one for one in lines("scale.jsonl") if one["what"] == what])]
         if rates:
             both = [spread([one[kind] for one in rates]) for kind in ("local", "ray")]
             body.append([name, str(len(rates)), *both, spread([one["ray"] / one["local"] for one in rates])])
     return markdown_table(["a second", "rounds", "here", "on Ray", "ratio"], *body)
+
+
+def grid() -> str:
+    """Seconds of a grid, those that its workers take to start left out."""
+    body = []
+    own = newest([line for line in lines("scale.jsonl") if line["what"] == "grid"])
+    for cells, rounds in grouped(own, lambda line: line["cells"]).items():
+        taken = [line["seconds"]["cells"] for line in rounds]
+        each = [1e3 * one / cells for one in taken]
+        body.append([str(cells), str(len(rounds)), spread(taken), f"{statistics.mean(each):.0f}"])
+    return markdown_table(["cells", "rounds", "seconds", "ms a cell"], *body)
 
 
 def hours(seconds: float) -> str:
@@ -45,9 +56,10 @@ def hours(seconds: float) -> str:
 def cost() -> str:
     """Hours of one core and of a hundred, at the processor time an image took."""
     rates = {}
-    if photographs := [line for line in lines("speed.jsonl") if line["what"] == "scoring"]:
+    if photographs := newest([line for line in lines("speed.jsonl") if line["what"] == "scoring"]):
         taken = [line["seconds"]["eager"]["processor"] / line["images"] for line in photographs]
-        rates["photographs, `pretrained` at 452×396, PyTorch"] = statistics.median(taken)
+        height, width = photographs[-1]["size"]
+        rates[f"photographs, `pretrained` at {height}×{width}, PyTorch"] = statistics.median(taken)
     files = {line["files"]: line["processor"] for line in lines("memory.jsonl") if line["what"] == "score"}
     if len(files) > 1:
         least, most = min(files), max(files)

@@ -68,6 +68,7 @@ def test_the_curve_and_a_part_of_the_test_images_are_asked_for(bench):
 
 def test_the_data_set_is_loaded_once(bench, monkeypatch):
     loads, load = [], digits.load
+    monkeypatch.delenv("NORMSCOPE_DATA", raising=False)
     monkeypatch.setattr(digits, "load", lambda root=None: loads.append(root) or load(root))
     protocol.dataset.cache_clear()
     assert bench().code == 0

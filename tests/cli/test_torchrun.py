@@ -62,11 +62,7 @@ def test_a_budget_ends_all_processes_at_the_same_step(images, tmp_path):
 def test_a_killed_rank_ends_the_others_and_a_restart_goes_on(images, tmp_path):
     folder, model = images(tmp_path / "good", 40), tmp_path / "model"
     process = start(2, folder, "-o", model, *SETTINGS, "--epochs", 100_000)
-    checkpoint, patience = tmp_path / "model.checkpoint", time.monotonic() + PATIENCE
-    while not checkpoint.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < patience
-        time.sleep(0.1)
+    checkpoint = first_checkpoint(process, model)
     ranks = ranks_of(process)
     os.kill(ranks[1], signal.SIGKILL)
     killed = time.monotonic()
@@ -84,6 +80,32 @@ def test_a_killed_rank_ends_the_others_and_a_restart_goes_on(images, tmp_path):
     again.send_signal(signal.SIGINT)
     _, errors = again.communicate(timeout=PATIENCE)
     assert "the state of training is saved" in errors
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
+@pytest.mark.parametrize("receiver", ["torchrun", "rank 0", "rank 1"])
+def test_sigterm_at_any_process_ends_all_with_the_state_saved(receiver, images, tmp_path):
+    process = start(2, images(tmp_path / "good", 40), "-o", tmp_path / "model", *SETTINGS, "--epochs", 100_000)
+    checkpoint = first_checkpoint(process, tmp_path / "model")
+    ranks = ranks_of(process)
+    before = steps_in(checkpoint)
+    os.kill({"torchrun": process.pid, "rank 0": ranks[0], "rank 1": ranks[1]}[receiver], signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert not any(map(running, ranks))
+    assert errors.count("the state of training is saved") == 1
+    assert steps_in(checkpoint) > before
+
+
+def first_checkpoint(process, model):
+    """Waits for it; its path."""
+    checkpoint, patience = model.with_name(f"{model.name}.checkpoint"), time.monotonic() + PATIENCE
+    while not checkpoint.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < patience
+        time.sleep(0.1)
+    return checkpoint
 
 
 def steps_in(path):

@@ -139,7 +139,7 @@ def test_the_server_runs_under_ray_serve(model, folder):
         serve.start(http_options={"port": 8765})
         serve.run(deployment([model]))
         image = folder / "00.png"
-        answer = httpx.post("http://127.0.0.1:8765/score", files={"files": image.open("rb")}, timeout=60).json()
+        answer = httpx.post("http://127.0.0.1:8765/score", files={"files": image.read_bytes()}, timeout=60).json()
         assert answer[0]["score"] == pytest.approx(next(load(model).rows([image]))["score"])
     finally:
         serve.shutdown()

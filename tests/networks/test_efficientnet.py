@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from normscope.networks.efficientnet import SCALES, Convolution, EfficientNetLite, from_published, stages_of
+from normscope.networks import efficientnet
+from normscope.networks.efficientnet import SCALES, Convolution, EfficientNetLite, from_published, fuses, stages_of
 from normscope.networks.pretrained import LITE0, lite_weights
 
 
@@ -61,9 +62,30 @@ def lite0_state():
     return state
 
 
-@pytest.mark.parametrize(("size", "kernel", "after", "before"), [(224, 3, 1, 0), (7, 3, 1, 1), (14, 5, 2, 1)])
-def test_padding_is_tensorflows(size, kernel, after, before):
-    assert Convolution(1, 1, kernel, stride=2).missing(size) == (after, before)  # worked out by its "same" formula
+@pytest.mark.parametrize(("size", "kernel", "before", "after"), [(224, 3, 0, 1), (7, 3, 1, 1), (14, 5, 1, 2)])
+def test_padding_is_tensorflows(size, kernel, before, after):
+    assert Convolution(1, 1, kernel, stride=2).missing(size) == (before, after)  # worked out by its "same" formula
+
+
+@pytest.mark.parametrize("size", [(64, 49), (45, 70)])
+def test_fused_convolutions_are_those_of_torch(size, monkeypatch):
+    network = EfficientNetLite(LITE0)
+    network.load_state_dict(lite_weights(LITE0, ""))
+    x = 2 * torch.rand(3, 3, *size, generator=torch.Generator().manual_seed(0)) - 1
+    with torch.inference_mode():
+        assert fuses(x) == torch.backends.mkldnn.is_available()
+        fused = network(x)
+        monkeypatch.setattr(efficientnet, "fuses", lambda x: False)
+        plain = network(x)
+    for ours, theirs in zip(fused, plain, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5 * float(theirs.abs().max()))
+
+
+def test_gradients_go_through_the_encoder():
+    x = torch.zeros(1, 3, 32, 32, requires_grad=True)
+    assert not fuses(x)
+    EfficientNetLite(LITE0).requires_grad_(False)(x)[-1].sum().backward()
+    assert x.grad is not None
 
 
 def test_the_published_weights_have_learnt_what_pictures_show():

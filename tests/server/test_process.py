@@ -220,3 +220,12 @@ def test_control_c_reaches_a_process_in_the_background(running):
     running.send_signal(signal.SIGINT)
     assert running.wait(30) == 130
     assert running.stderr.read().splitlines()[-1] == "interrupted"
+
+
+def test_connections_do_not_hold_back_small_packets():
+    with (
+        process.listen("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

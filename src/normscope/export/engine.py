@@ -33,7 +33,7 @@ from normscope.model import Model
 
 Engine = Literal["auto", "eager", "onnx", "openvino"]
 NEEDS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "openvino": ("onnx", "onnxscript", "openvino")}
-REPAYS_EXPORT = 120.0  # seconds of scoring with PyTorch: an export took 20 to 30 and saves a third of them
+REPAYS_EXPORT = 300.0  # seconds of scoring with PyTorch: an export took 20 to 30 and saves a tenth of them
 REPAYS_OPENING = 10.0
 FASTER = 1.1  # times as fast as PyTorch; less may be noise
 TOGETHER, TRIALS = 4, 3  # images that engines are timed with, and how often

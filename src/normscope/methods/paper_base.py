@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, cast
 
 import torch
@@ -11,7 +12,8 @@ from torch.optim import Optimizer
 
 from normscope.errors import SettingError
 from normscope.networks.resnet import CodeResNet, layout
-from normscope.objective.critics import contrast, dot
+from normscope.objective.blocks import contrasted
+from normscope.objective.critics import dot
 from normscope.objective.trade_off import TradeOff
 from normscope.scoring.norm import norm, norm_ratio
 from normscope.scoring.pair import pair
@@ -89,7 +91,8 @@ class Base(Method):
         codes = data_parallel(self.encoder, x).code
         with full_precision(x.device):
             z, shifted = codes[:n].float(), codes[n:].float()
-            loss, record = self.trade_off([contrast(dot(z, z, self.scale))], self.settings.entropy(z), progress)
+            pairs = contrasted(z, z, partial(dot, scale=self.scale), self.settings.information)
+            loss, record = self.trade_off([pairs], self.settings.entropy(z), progress)
             third = paper.third_term(self.settings, z, shifted, self.scale, progress)
             loss = loss + third["loss"] if third else loss
         update(optimizers.values(), loss)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, cast
 
 import torch
@@ -9,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from normscope.objective.critics import contrast, contrast_each, dot, global_to_each, global_to_local
+from normscope.objective.blocks import contrasted
+from normscope.objective.critics import contrast_each, dot, global_to_each, global_to_local
 from normscope.objective.trade_off import TradeOff
 from normscope.scoring.local import MOST_MAPS, fit_heat, heat, random_channels
 from normscope.scoring.norm import norm_ratio, norm_with_local, similarity_with_local
@@ -82,13 +84,14 @@ class Extension(Method):
         with full_precision(x.device):
             g, local, shifted = codes[:n].float(), maps[:n].float(), codes[n:].float()
             if s.local == "sum":
-                to_local = contrast(global_to_local(g, local, self.scale))
+                to_local = contrasted(g, local, partial(global_to_local, scale=self.scale), s.information)
             else:
                 to_local = contrast_each(global_to_each(g, local, self.scale))
             entropy = s.entropy(g)
             if s.entropy_of == "both":
                 entropy = entropy + s.entropy(local.flatten(2).transpose(1, 2).flatten(0, 1))
-            loss, record = self.trade_off([contrast(dot(g, g, self.scale)), to_local], entropy, progress)
+            to_global = contrasted(g, g, partial(dot, scale=self.scale), s.information)
+            loss, record = self.trade_off([to_global, to_local], entropy, progress)
             third = paper.third_term(s, g, shifted, self.scale, progress)
             loss = loss + third["loss"] if third else loss
         update(optimizers.values(), loss)

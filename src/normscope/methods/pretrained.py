@@ -38,7 +38,7 @@ from normscope.views.defects import defective
 MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 ROWS = 150  # of an image, at most, for the head
-TOGETHER = 8  # images whose pixels or fine maps are worked on at once
+TOGETHER = 2  # images whose fine maps are worked on at once: those of more leave the processor's cache
 WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat, times the ratio of their weights
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
 COVERED = 0.15  # share of a location that a defect must cover to count as one
@@ -106,10 +106,10 @@ class Pretrained(Method):
         return self.encoder.shapes[0 if self.has_head else 1 : -1]
 
     def encode(self, images: Tensor) -> Tensor:
-        """The codes of all sizes and the maps of the first, as they are one after the other."""
+        """The codes of all sizes and the maps of the first, one after the other; channels come last, as in memory."""
         *maps, last = self.encoder(images)
         codes = [unit_code(last), *self.encoder.codes(images, self.sizes[1:])]
-        return torch.cat([*codes, *(one.flatten(1) for one in maps[-len(self.map_shapes) :])], 1)
+        return torch.cat([*codes, *(one.permute(0, 2, 3, 1).flatten(1) for one in maps[-len(self.map_shapes) :])], 1)
 
     def encode_defective(self, images: Tensor) -> Tensor:
         """`encode` of the images with self-made defects; behind it their family, and the share of each location that
@@ -127,10 +127,11 @@ class Pretrained(Method):
         return encoded[:, : len(self.sizes) * self.code_length].float()
 
     def all_maps(self, encoded: Tensor) -> list[Tensor]:
-        """[n, c, h, w] of every scale."""
+        """[n, c, h, w] of every scale, channels last in memory, for which pooling and resizing are faster."""
         lengths = [len(self.sizes) * self.code_length, *(math.prod(shape) for shape in self.map_shapes)]
         pieces = encoded[:, : sum(lengths)].split(lengths, 1)[1:]
-        return [one.unflatten(1, shape).float() for one, shape in zip(pieces, self.map_shapes, strict=True)]
+        shapes = [(height, width, channels) for channels, height, width in self.map_shapes]
+        return [one.unflatten(1, shape).permute(0, 3, 1, 2).float() for one, shape in zip(pieces, shapes, strict=True)]
 
     def maps(self, encoded: Tensor, channels: Tensor) -> Tensor:
         """[n, c, h, w]: these channels of the maps at 1/8 and 1/16, side by side.

@@ -34,18 +34,17 @@ def global_to_each(code: Tensor, local: Tensor, scale: float) -> Tensor:
     return soft_clip(torch.einsum("nd,mdl->nml", code, local.flatten(2)), scale)
 
 
-def contrast(scores: Tensor) -> tuple[Tensor, Tensor]:
+def contrast(scores: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
     """Splits scores [2n, 2n] of view one then view two into positive [2n] and negative [2n, 2n − 2] (Algorithm 1).
 
     The positive of row i is column i ± n; column i itself is left out; the order of a row's negatives is arbitrary.
+    Where scores are some of the rows alone, [r, 2n], `first` is the first of them.
     """
-    size = len(scores)
-    n = size // 2
-    positive = torch.cat([scores.diagonal(n), scores.diagonal(-n)])
+    rows, size = scores.shape
+    row = torch.arange(first, first + rows, device=scores.device)[:, None]
     step = torch.arange(1, size - 1, device=scores.device)
-    step = step + (step >= n)  # 1 … 2n − 1 without n: from row i, step 0 is itself and step n its positive
-    column = (torch.arange(size, device=scores.device)[:, None] + step) % size
-    return positive, scores.gather(1, column)
+    step = step + (step >= size // 2)  # 1 … 2n − 1 without n: from row i, step 0 is itself and step n its positive
+    return scores.gather(1, (row + size // 2) % size)[:, 0], scores.gather(1, (row + step) % size)
 
 
 def contrast_each(scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from normscope.objective import Information
+from normscope.objective.blocks import Blocks
 from normscope.objective.information import donsker_varadhan, moving_log_average
 
 Beta = float | Literal["auto"]
@@ -33,38 +34,50 @@ class TradeOff(nn.Module):
         self.register_buffer("log_averages", torch.zeros(critics))
         self.register_buffer("averaged", torch.zeros(critics, dtype=torch.bool))  # which averages have begun
 
-    def forward(self, pairs: Sequence[Pair], entropy: Tensor, progress: float) -> tuple[Tensor, Mapping[str, Tensor]]:
+    def forward(
+        self, pairs: Sequence[Pair | Blocks], entropy: Tensor, progress: float
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
         """Scores (positive [n], negative [n, m]) of each critic and the codes' entropy → loss and what to record."""
-        information = torch.stack([self.estimate(number, *pair) for number, pair in enumerate(pairs)]).sum()
+        found = [self.estimate(number, pair) for number, pair in enumerate(pairs)]
+        information = torch.stack([value for value, _ in found]).sum()
         beta = self.current_beta(progress)
         if self.beta == "auto" and self.training:
             # What the information lacks to that of a perfect critic is the loss that the paper plots.
-            self.rebalance((self.value_at(pairs, 20.0) - information).detach(), entropy.detach())
+            self.rebalance((self.perfect(pairs, 20.0) - information).detach(), entropy.detach())
         loss = -(information - beta * entropy)
-        gained = information - self.knowing_nothing(pairs)
+        gained = information - self.knowing_nothing(pairs, [mean for _, mean in found])
         return loss, {"loss": loss, "information": gained, "entropy": entropy, "beta": beta}
 
-    def estimate(self, number: int, positive: Tensor, negative: Tensor) -> Tensor:
+    def estimate(self, number: int, pair: Pair | Blocks) -> tuple[Tensor, Tensor]:
+        """Of a critic: the information, and the mean of all scores."""
+        if isinstance(pair, Blocks):
+            return pair.evaluated(self.estimator)
+        positive, negative = pair
+        mean = torch.cat([positive.detach(), negative.detach().flatten()]).mean()
         if self.estimator is not donsker_varadhan:
-            return self.estimator(positive, negative)
+            return self.estimator(positive, negative), mean
         before = self.log_averages[number]
         average = moving_log_average(before if self.averaged[number] else None, negative.detach())
         self.log_averages[number], self.averaged[number] = average, True
-        return donsker_varadhan(positive, negative, average)
+        return donsker_varadhan(positive, negative, average), mean
 
-    def value_at(self, pairs: Sequence[Pair], score: float) -> Tensor:
-        """The estimate if every positive scored `score` and every negative the opposite; one row is as good as all."""
-        values = [self.estimator(torch.full_like(p[:1], score), torch.full_like(n[:1], -score)) for p, n in pairs]
-        return torch.stack(values).sum()
+    def value_at(
+        self, pairs: Sequence[Pair | Blocks], positive: Sequence[Tensor], negative: Sequence[Tensor]
+    ) -> Tensor:
+        """[critics]: the estimates if every positive and every negative had these scores; one row is as good as all."""
+        negatives = [pair.shape[1] if isinstance(pair, Blocks) else pair[1].shape[1] for pair in pairs]
+        every = zip(positive, negative, negatives, strict=True)
+        return torch.stack([self.estimator(p.expand(1), n.expand(1, m)) for p, n, m in every])
 
-    def knowing_nothing(self, pairs: Sequence[Pair]) -> Tensor:
+    def perfect(self, pairs: Sequence[Pair | Blocks], score: float) -> Tensor:
+        at = [torch.full_like(self.balance, score)] * len(pairs)
+        return self.value_at(pairs, at, [-one for one in at]).sum()
+
+    def knowing_nothing(self, pairs: Sequence[Pair | Blocks], means: Sequence[Tensor]) -> Tensor:
         """The estimate if every pair scored the same: nought, or the mean of these scores where that yields more."""
-        values = []
-        for positive, negative in pairs:
-            mean = torch.cat([positive.detach(), negative.detach().flatten()]).mean()
-            same = [self.estimator(s.expand(1), s.expand_as(negative[:1])) for s in (torch.zeros_like(mean), mean)]
-            values.append(torch.stack(same).amax())
-        return torch.stack(values).sum()
+        nought = [torch.zeros_like(mean) for mean in means]
+        same = [self.value_at(pairs, at, at) for at in (nought, means)]
+        return torch.maximum(*same).sum()
 
     def current_beta(self, progress: float) -> Tensor:
         beta = self.balance.clone() if self.beta == "auto" else torch.full_like(self.balance, self.beta)

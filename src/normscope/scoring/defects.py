@@ -1,6 +1,8 @@
 """A small network that tells self-made defects from normal locations of a feature map: the third term, locally."""
 
+import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -8,12 +10,13 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
 from normscope.training.method import Reference
 
 HIDDEN = 64
 FEWEST, MOST, EPOCHS = 150, 600, 4  # steps, and how often a normal row may be drawn for them
-RATE, DECAY = 3e-3, 1e-2
+RATE, DECAY, BETAS = 3e-3, 1e-2, (0.9, 0.999)  # of AdamW
 DEFECTS, NORMAL = 128, 256  # rows in a step
 HOTTEST = 20  # locations whose mean is the score of an image
 
@@ -39,26 +42,47 @@ def fit_head(normal: Tensor, defects: Tensor) -> Reference:
     """
     mean, deviation = normal.mean(0), normal.std(0) + 1e-4
     normal, defects = (normal - mean) / deviation, (defects - mean) / deviation
+    steps = min(MOST, max(FEWEST, EPOCHS * len(normal) // NORMAL))
+    label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(normal)
     with torch.enable_grad(), torch.inference_mode(False):
-        linear = [nn.Linear(normal.shape[1], HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 1)]
-        layers = nn.Sequential(linear[0], nn.ReLU(), linear[1], nn.ReLU(), linear[2]).to(normal.device)
-        optimizer = torch.optim.AdamW(layers.parameters(), RATE, weight_decay=DECAY)
-        steps = min(MOST, max(FEWEST, EPOCHS * len(normal) // NORMAL))
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(normal)
-        for _ in range(steps):
+        widths = [(HIDDEN, normal.shape[1]), (HIDDEN, HIDDEN), (1, HIDDEN)]
+        start = parameters_to_vector(p for out, width in widths for p in nn.Linear(width, out).parameters())
+        values = start.detach().to(normal.device).requires_grad_()
+        first, second = torch.zeros_like(values), torch.zeros_like(values)  # moments of the gradient
+        for step in range(steps):
             rows = torch.cat([drawn(defects, DEFECTS), drawn(normal, NORMAL)])
-            loss = F.binary_cross_entropy_with_logits(layers(rows)[:, 0], label)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-    weights, biases = (
-        [value.detach() for value in some] for some in zip(*map(nn.Linear.parameters, linear), strict=True)
-    )
+            loss = F.binary_cross_entropy_with_logits(odds(rows, layers(values, widths)), label)
+            (gradient,) = torch.autograd.grad(loss, values)
+            rate = RATE * (1 + math.cos(math.pi * step / steps)) / 2
+            with torch.no_grad():
+                adamw(values, gradient, first, second, rate, step + 1)
+    weights, biases = map(list, zip(*layers(values.detach(), widths), strict=True))
     biases[0] = biases[0] - weights[0] @ (mean / deviation)  # the rows that came in, as they are
     weights[0] = weights[0] / deviation
     return {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
+
+
+def layers(values: Tensor, widths: Sequence[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:
+    """The weight [out, in] and the bias [out] of each layer, from all values one after the other."""
+    lengths = [length for out, width in widths for length in (out * width, out)]
+    pieces = iter(values.split(lengths))
+    return [(next(pieces).view(shape), next(pieces)) for shape in widths]
+
+
+def odds(rows: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Rows [n, d] → log odds of a defect, [n]."""
+    *hidden, last = layers
+    for weight, bias in hidden:
+        rows = F.relu(F.linear(rows, weight, bias))
+    return F.linear(rows, *last)[:, 0]
+
+
+def adamw(values: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: float, step: int) -> None:
+    """A step of AdamW (Loshchilov & Hutter 2019), in place; torch's takes longer to import than a head to learn."""
+    first.lerp_(gradient, 1 - BETAS[0])
+    second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+    deviation = (second / (1 - BETAS[1] ** step)).sqrt_().add_(1e-8)
+    values.mul_(1 - rate * DECAY).addcdiv_(first, deviation, value=-rate / (1 - BETAS[0] ** step))
 
 
 def drawn(rows: Tensor, n: int) -> Tensor:
@@ -72,16 +96,23 @@ def logits(maps: Sequence[Tensor], head: Reference) -> Tensor:
     far fewer locations.
     """
     firsts = head["0.w"].to(maps[0]).split([one.shape[1] for one in maps], 1)
-    x = sum_at_finest([F.conv2d(one, w[:, :, None, None]) for one, w in zip(maps, firsts, strict=True)])
-    x = F.relu(x + head["0.b"].to(x)[:, None, None])
-    x = F.relu(F.conv2d(x, head["1.w"].to(x)[:, :, None, None], head["1.b"].to(x)))
-    return F.conv2d(x, head["2.w"].to(x)[:, :, None, None], head["2.b"].to(x))[:, 0]
+    biases = [head["0.b"].to(maps[0]), *[None] * (len(maps) - 1)]
+    x = F.relu(sum_at_finest([*map(linear, maps, firsts, biases)]), inplace=True)
+    x = F.relu(linear(x, head["1.w"].to(x), head["1.b"].to(x)), inplace=True)
+    return linear(x, head["2.w"].to(x), head["2.b"].to(x))[:, 0]
+
+
+def linear(maps: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A 1 × 1 convolution of maps [n, c, h, w] as one matrix product: channels are last in memory."""
+    return F.linear(maps.permute(0, 2, 3, 1), weight, bias).permute(0, 3, 1, 2)
 
 
 def sum_at_finest(maps: Sequence[Tensor]) -> Tensor:
+    """Those of one grid are added before they are enlarged."""
     finest, *coarser = maps
-    for one in coarser:
-        finest = finest + F.interpolate(one, finest.shape[2:], mode="bilinear", align_corners=False)
+    for grid in dict.fromkeys(one.shape[2:] for one in coarser):
+        together = reduce(torch.add, (one for one in coarser if one.shape[2:] == grid))
+        finest = finest + F.interpolate(together, finest.shape[2:], mode="bilinear", align_corners=False)
     return finest
 
 
