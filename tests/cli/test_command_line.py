@@ -57,6 +57,16 @@ def test_version(run):
     assert run("--version") == (0, f"{__version__}\n", "")
 
 
+@pytest.mark.parametrize(("given", "then"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_that_wait_leave_the_cores_to_others_unless_told_otherwise(run, monkeypatch, given, then):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is as before afterwards
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    if given:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    run("--version")
+    assert os.environ["OMP_WAIT_POLICY"] == then
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -326,12 +326,12 @@ def test_outliers_among_the_normal_images_are_named(run, images, tmp_path, out):
     *_, named, raised = err.splitlines()
     assert "1 image may not be normal (--exclude-outliers leaves them out)" in err
     assert "red.png" in named
-    assert re.fullmatch(r"note: these raise the threshold to [\d.e+]+; without them it is [\d.e+]+", raised)
+    assert re.fullmatch(r"note: with them the threshold is [\d.e+]+, without them [\d.e+]+", raised)
     code, printed, err = run("fit", folder, "-o", out / "m", "--method", "pca", "--json", "--exclude-outliers")
     result = json.loads(printed)
     assert (code, result["excluded"], result["outliers"]) == (0, 1, [str(folder / "red.png")])
     assert "1 image may not be normal (left out)" in err
-    assert "raise the threshold" not in err
+    assert "with them the threshold" not in err
     assert load(out / "m").card["data"]["excluded"] == 1
 
 

@@ -1,5 +1,6 @@
 """The command line: one module per verb, each thin: parse, call, print. Verbs import torch themselves, when called."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import cast
@@ -72,6 +73,9 @@ def normscope(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and leaves with its exit code; wrong arguments are one line, like every other error."""
+    # Read once, when torch is imported. Threads of OpenMP that wait for each other otherwise spin, and where other
+    # programs have the cores, all but one of them wait most of the time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show is escaped, not an error
             stream.reconfigure(errors="backslashreplace")

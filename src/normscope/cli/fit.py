@@ -254,7 +254,7 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
         spared = model.calibration.threshold_without([outlier.score for outlier in outliers])
         if spared is not None and spared < model.calibration.threshold:
             say(
-                f"note: these raise the threshold to {model.calibration.threshold:.4g}; without them it is {spared:.4g}"
+                f"note: with them the threshold is {model.calibration.threshold:.4g}, without them {spared:.4g}"
             )
     return {
         "images": data["images"],
