@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hostile_values import ODD, leaves, with_value, without_value
 from PIL import Image
 from small_methods import detector, pictures
 
@@ -248,6 +249,60 @@ def test_a_fit_goes_on_from_the_checkpoint_before_a_damaged_one_and_says_so(fold
         lost += sorted(path.name for path in tmp_path.iterdir()) != ["good", "m", "whole"]
         model.unlink(missing_ok=True)
     tally("crashes: newest checkpoint damaged, gone on from the one before it to the same bits", count, lost)
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(300, marks=pytest.mark.soak)])
+def test_a_checkpoint_resealed_with_other_contents_is_passed_over_refused_or_harmless(
+    folder, tmp_path, run, tally, count
+):
+    """One value of its state replaced or missing, and its checksum right: half of the time there is one before it."""
+    options = ["--method", "vae", "--set", "width=4", "--set", "batch_size=8", "--epochs", "2", "--allow-collapse"]
+    assert run("fit", folder, "-o", tmp_path / "whole", *options)[0] == 0
+    whole = (tmp_path / "whole").read_bytes()
+    model, newest, dice, found = tmp_path / "m", tmp_path / "m.checkpoint", random.Random(count), []
+    interrupt(folder, model, options)
+    kept, (state, facts) = previous(newest).read_bytes(), checkpoint.read(newest)
+    for number in range(count):
+        checkpoint.remove(newest)
+        checkpoint.save(newest, hostile_state(state, dice), facts)
+        if number % 2:
+            previous(newest).write_bytes(kept)
+        try:
+            code, said = run("fit", folder, "-o", model, *options, "--resume")
+            same = model.exists() and model.read_bytes() == whole
+            found.append(resumed(code, said, newest, same, number % 2))
+        except BaseException as error:  # whatever it is, it is counted
+            found.append(f"{type(error).__name__}: {error}")
+        model.unlink(missing_ok=True)
+    kinds = ("passed over", "refused", "harmless")
+    lost = [one for one in found if one not in kinds]
+    print(*lost, sep="\n")
+    more = {kind.replace(" ", "_"): found.count(kind) for kind in kinds}
+    tally("crashes: a checkpoint resealed with other contents", count, len(lost), **more)
+    assert min(more["passed_over"], more["refused"]) > count / 10
+
+
+def hostile_state(state, dice):
+    part = dice.choice(sorted(state))
+    at = dice.choice([at for at in leaves(state) if at and at[0] == part])
+    if dice.random() < 0.2:
+        return without_value(state, at)
+    return with_value(state, at, dice.choice([*ODD, torch.zeros(0), torch.full((4,), 1j)]))
+
+
+def resumed(code, said, newest, same, previous_is_there):
+    """How a fit went on from a hostile checkpoint; whatever is no good end is told as it is."""
+    line = f"checkpoint {newest} "
+    if code == 0 and line in said:
+        well = same and previous_is_there and "goes on from the one before it" in said
+        return "passed over" if well else said
+    if code == 0:
+        return "harmless"
+    errors = said.splitlines()
+    if code == 2 and errors[-1].startswith(f"error: {line}") and not previous_is_there:
+        return "refused"
+    ours = errors[-1].startswith("error: ") and "this should not happen" not in said
+    return "harmless" if code == 2 and ours else said
 
 
 def damaged(data, dice):

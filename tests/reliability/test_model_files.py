@@ -1,6 +1,5 @@
 """Model files that were damaged, or written by somebody who means harm; and files that must be equal."""
 
-import copy
 import hashlib
 import os
 import random
@@ -11,6 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from hostile_values import ODD, leaves, with_value, without_value
 from small_methods import NAMES, detector, pictures
 
 from normscope import artifact, sealed
@@ -70,36 +70,6 @@ def test_a_file_that_was_cut_short_is_refused(path, within, tally, count):
         os.truncate(path, length)
         lost += not refused_within(within, path)
     tally("model file: cut short", count, lost)
-
-
-ODD = [None, True, False, -1, 0, 1, 29, 2**31, 2**62, 10**30, 0.5, -1e300, 1e308, "", "knn", "../../x", "\x00\n"]
-ODD += ["a" * 100_000, [], [0], [28, 28, 28], [2**40, 2**40], {}, {"a": 1}, [[[[[]]]]], "efficientnet-lite9", "inf"]
-
-
-def leaves(tree, at=()):
-    """Where values are in a card; tables and lists are values, too."""
-    yield at
-    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    for key, value in items:
-        yield from leaves(value, (*at, key))
-
-
-def with_value(tree, at, value):
-    tree = copy.deepcopy(tree)
-    part = tree
-    for key in at[:-1]:
-        part = part[key]
-    part[at[-1]] = value
-    return tree
-
-
-def without_value(tree, at):
-    tree = copy.deepcopy(tree)
-    part = tree
-    for key in at[:-1]:
-        part = part[key]
-    del part[at[-1]]
-    return tree
 
 
 def hostile_card(card, rng):
@@ -214,6 +184,7 @@ print(load(sys.argv[1]).score(np.load(sys.argv[2])).tobytes().hex())
 FIT = """
 import sys
 sys.path.insert(0, sys.argv[1])
+from hostile_values import ODD, leaves, with_value, without_value
 from small_methods import NAMES, detector, pictures
 for name in NAMES:
     detector(name).fit(pictures(24), allow_collapse=True).save(f"{sys.argv[2]}/{name}")
