@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -26,10 +27,14 @@ from normscope.training import checkpoint
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "good").mkdir()
-    for number, image in enumerate(pictures(32)):
-        Image.fromarray(image).save(tmp_path / "good" / f"{number:02}.png")
+    write_pictures(tmp_path / "good")
     return tmp_path / "good"
+
+
+def write_pictures(folder):
+    folder.mkdir()
+    for number, image in enumerate(pictures(32)):
+        Image.fromarray(image).save(folder / f"{number:02}.png")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -90,8 +95,23 @@ class File:
         self.file.close()
 
 
-def says(told, path, number):
-    return told is not None and str(path) in told and os.strerror(number) in told and ".tmp" not in told
+def well_told(save, kind, system, path, number):
+    """Whether a save ends in an error of this kind, with the path and why, just if a call failed in it."""
+    try:
+        save()
+    except kind as error:
+        told = str(error)
+        return system.failed and str(path) in told and os.strerror(number) in told and ".tmp" not in told
+    except Exception:  # of another kind
+        return False
+    return not system.failed
+
+
+def loads(path, steps):
+    try:
+        return checkpoint.load(path)[0]["step"] in steps
+    except CheckpointError:
+        return False
 
 
 def every_failure(monkeypatch, act):
@@ -121,12 +141,7 @@ def test_every_call_that_fails_while_a_model_is_saved_leaves_the_old_one_or_the_
 
     def save(number, system):
         path.write_bytes(before)
-        told = None
-        try:
-            new.save(path)
-        except ModelFileError as error:
-            told = str(error)
-        lost.append(system.failed and not says(told, path, number))
+        lost.append(not well_told(lambda: new.save(path), ModelFileError, system, path, number))
         kept = after if "replace" in system.calls[: system.at - 1] else before
         lost.append(path.read_bytes() != kept or [one.name for one in tmp_path.iterdir()] != ["model"])
 
@@ -148,14 +163,9 @@ def test_every_call_that_fails_while_a_checkpoint_is_saved_leaves_one_to_go_on_f
             checkpoint.save(path, state(step), {})
         system.calls.clear()
         system.at = at
-        told = None
-        try:
-            checkpoint.save(path, state(3), {})
-        except CheckpointError as error:
-            told = str(error)
-        lost.append(system.failed and not says(told, path, number))
+        lost.append(not well_told(lambda: checkpoint.save(path, state(3), {}), CheckpointError, system, path, number))
         system.at = 0
-        lost.append(checkpoint.load(path)[0]["step"] not in (2, 3))
+        lost.append(not loads(path, (2, 3)))
         lost.append(not {one.name for one in tmp_path.iterdir()} <= {"c", "c.previous"})
         checkpoint.remove(path)
 
@@ -222,7 +232,7 @@ def test_of_two_processes_at_once_one_fits_and_the_other_is_told(folder, tmp_pat
         told += len(refused)
         lost += not (set(codes) <= {0, 2} and 0 in codes)
         lost += not all(f"another process is writing {model};" in error for error in refused)
-        lost += load(model).card["training"]["seed"] not in (1, 2)
+        lost += not model.exists() or load(model).card["training"]["seed"] not in (1, 2)
         lost += sorted(path.name for path in tmp_path.glob("*m*")) != sorted(f"m{one}" for one in range(number + 1))
     assert told >= rounds / 2
     tally("crashes: two fits to one file at once, the second told", rounds, lost, told=told)
@@ -231,45 +241,64 @@ def test_of_two_processes_at_once_one_fits_and_the_other_is_told(folder, tmp_pat
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
 
 
+OPTIONS = ["--method", "vae", "--set", "width=4", "--set", "batch_size=8", "--epochs", "2", "--allow-collapse"]
+
+
+class Stopped(NamedTuple):
+    """A folder of images, what a fit to it writes, and the two checkpoints of one that was killed after five."""
+
+    folder: Path
+    whole: bytes
+    newest: bytes
+    previous: bytes
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    place = tmp_path_factory.mktemp("stopped")
+    write_pictures(place / "good")
+    fit = ["fit", str(place / "good"), "-o"]
+    with pytest.raises(SystemExit):
+        main([*fit, str(place / "whole"), *OPTIONS])
+    command = [sys.executable, Path(__file__).with_name("stopped.py"), "5", *fit, place / "m", *OPTIONS]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    assert subprocess.run(command, **silent).returncode == -signal.SIGKILL
+    newest = place / "m.checkpoint"
+    contents = (path.read_bytes() for path in (place / "whole", newest, previous(newest)))
+    return Stopped(place / "good", *contents)
+
+
 @pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.soak)])
-def test_a_fit_goes_on_from_the_checkpoint_before_a_damaged_one_and_says_so(folder, tmp_path, run, tally, count):
+def test_a_fit_goes_on_from_the_checkpoint_before_a_damaged_one_and_says_so(stopped, tmp_path, run, tally, count):
     """Interrupted after some steps, its newest checkpoint damaged, resumed: to the same bits as without."""
-    options = ["--method", "vae", "--set", "width=4", "--set", "batch_size=8", "--epochs", "2", "--allow-collapse"]
-    assert run("fit", folder, "-o", tmp_path / "whole", *options)[0] == 0
     model, newest, dice, lost = tmp_path / "m", tmp_path / "m.checkpoint", random.Random(count), 0
-    interrupt(folder, model, options)
-    kept = {path: path.read_bytes() for path in (newest, previous(newest))}
     for _ in range(count):
-        for path, data in kept.items():
-            path.write_bytes(data)
-        newest.write_bytes(damaged(kept[newest], dice))
-        code, said = run("fit", folder, "-o", model, *options, "--resume")
+        newest.write_bytes(damaged(stopped.newest, dice))
+        previous(newest).write_bytes(stopped.previous)
+        code, said = run("fit", stopped.folder, "-o", model, *OPTIONS, "--resume")
         lost += code != 0 or f"checkpoint {newest} " not in said or "goes on from the one before it" not in said
-        lost += not model.exists() or model.read_bytes() != (tmp_path / "whole").read_bytes()
-        lost += sorted(path.name for path in tmp_path.iterdir()) != ["good", "m", "whole"]
+        lost += not model.exists() or model.read_bytes() != stopped.whole
+        lost += sorted(path.name for path in tmp_path.iterdir()) != ["m"]
         model.unlink(missing_ok=True)
     tally("crashes: newest checkpoint damaged, gone on from the one before it to the same bits", count, lost)
 
 
 @pytest.mark.parametrize("count", [6, pytest.param(300, marks=pytest.mark.soak)])
 def test_a_checkpoint_resealed_with_other_contents_is_passed_over_refused_or_harmless(
-    folder, tmp_path, run, tally, count
+    stopped, tmp_path, run, tally, count
 ):
     """One value of its state replaced or missing, and its checksum right: half of the time there is one before it."""
-    options = ["--method", "vae", "--set", "width=4", "--set", "batch_size=8", "--epochs", "2", "--allow-collapse"]
-    assert run("fit", folder, "-o", tmp_path / "whole", *options)[0] == 0
-    whole = (tmp_path / "whole").read_bytes()
     model, newest, dice, found = tmp_path / "m", tmp_path / "m.checkpoint", random.Random(count), []
-    interrupt(folder, model, options)
-    kept, (state, facts) = previous(newest).read_bytes(), checkpoint.read(newest)
+    newest.write_bytes(stopped.newest)
+    state, facts = checkpoint.read(newest)
     for number in range(count):
         checkpoint.remove(newest)
         checkpoint.save(newest, hostile_state(state, dice), facts)
         if number % 2:
-            previous(newest).write_bytes(kept)
+            previous(newest).write_bytes(stopped.previous)
         try:
-            code, said = run("fit", folder, "-o", model, *options, "--resume")
-            same = model.exists() and model.read_bytes() == whole
+            code, said = run("fit", stopped.folder, "-o", model, *OPTIONS, "--resume")
+            same = model.exists() and model.read_bytes() == stopped.whole
             found.append(resumed(code, said, newest, same, number % 2))
         except BaseException as error:  # whatever it is, it is counted
             found.append(f"{type(error).__name__}: {error}")
@@ -309,13 +338,6 @@ def damaged(data, dice):
     """A bit flipped, the end cut off, or nothing left."""
     kind, place = dice.randrange(3), dice.randrange(len(data))
     return [data[:place], b"", data[:place] + bytes([data[place] ^ 1 << dice.randrange(8)]) + data[place + 1 :]][kind]
-
-
-def interrupt(folder, model, options):
-    """Killed (kill -9) after its fifth checkpoint."""
-    script = Path(__file__).with_name("stopped.py")
-    command = [sys.executable, script, "5", "fit", folder, "-o", model, *options]
-    assert subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == -signal.SIGKILL
 
 
 def test_what_a_killed_fit_left_of_a_model_is_removed_by_the_next(folder, tmp_path, run):
