@@ -85,6 +85,9 @@ def hostile_card(card, rng):
     return with_value(card, at, rng.choice(ODD))
 
 
+EXTREME = [3e38, -3e38, math.nan, math.inf]
+
+
 def hostile_tensors(tensors, rng):
     """One tensor renamed, reshaped, of another type, missing, larger, or full of extreme values; or one more."""
     name = rng.choice(sorted(tensors))
@@ -105,7 +108,7 @@ def hostile_tensors(tensors, rng):
     if kind == 6:
         return {**others, name: torch.full_like(tensor, rng.choice([0, 1, 100]))}
     if kind == 7:
-        return {**others, name: torch.full_like(tensor, 3e38) if tensor.is_floating_point() else tensor}
+        return {**others, name: torch.full_like(tensor, rng.choice(EXTREME)) if tensor.is_floating_point() else tensor}
     return {**tensors, "reference.more": torch.zeros(0, 2**20)}
 
 
