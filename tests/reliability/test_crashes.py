@@ -184,6 +184,33 @@ def run(capsys):
     return once
 
 
+@pytest.mark.counted
+@pytest.mark.parametrize("kind", ["csv", "report", "heatmaps"])
+def test_every_call_that_fails_while_an_output_is_saved_leaves_the_old_one_or_the_new(
+    folder, explaining, tmp_path, monkeypatch, run, tally, kind
+):
+    """Of `normscope score`: the rows as CSV, the report, and the heat map of an image."""
+    out, lost = tmp_path / "out", []
+    given = out if kind == "heatmaps" else out / kind
+    score = ("score", explaining, folder / "00.png", f"--{kind}", given, "--engine", "eager")
+    out.mkdir()
+    run(*score)
+    (file,) = out.iterdir()
+
+    def save(number, system):
+        file.write_bytes(b"old")
+        code, said = run(*score)
+        told = str(file if kind != "heatmaps" else given) in said and os.strerror(number) in said
+        lost.append(system.failed != (code == 2 and told and ".tmp" not in said))
+        renamed = "replace" in system.calls[: system.at - 1]
+        lost.append((file.read_bytes() != b"old") != renamed)
+        lost.append(list(out.iterdir()) != [file])
+
+    runs = every_failure(monkeypatch, save)
+    assert runs >= 2 * 4
+    tally(f"crashes: a write, fsync or rename of the {kind} of score fails", runs, sum(lost))
+
+
 def test_a_full_disk_in_the_middle_of_a_fit_is_one_line_that_names_the_file(folder, tmp_path, run, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
