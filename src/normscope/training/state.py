@@ -78,7 +78,7 @@ def check_place(tree: Tree, phases: int) -> Place:
     if not isinstance(place.durations, list) or not all(map(is_seconds, (*times, *place.durations))):
         raise ValueError("place has times that are none")
     planned = place.planned_step <= place.step <= place.steps if place.steps is not None else place.planned_step == 0
-    if not (planned and place.phase < phases and place.planned_progress <= 1):
+    if not (planned and place.phase < phases and place.planned_progress < 1.001):
         raise ValueError("place is outside of this training")
     return place
 
@@ -94,8 +94,8 @@ def is_finite(value: object) -> TypeGuard[float]:
 def check_optimizers(tree: Tree, optimizers: Mapping[str, Optimizer]) -> None:
     """Those of the phase; a parameter that has not been updated yet has no state."""
     for name, saved in entries(tree, "optimizers", set(optimizers)).items():
-        expected = after_a_step(optimizers[name])
-        parts, what = entries(saved, f"optimizer {name}", {"state", "param_groups"}), f"optimizer {name}"
+        what, expected = f"optimizer {name}", after_a_step(optimizers[name])
+        parts = entries(saved, what, {"state", "param_groups"})
         if not isinstance(parts["state"], Mapping) or not parts["state"].keys() <= expected["state"].keys():
             raise ValueError(f"{what} has other parameters")
         check_layout(parts["state"], {key: expected["state"][key] for key in parts["state"]}, what)
@@ -139,6 +139,6 @@ def check_layout(tree: Any, like: Any, name: str) -> None:
     else:
         same, inner = type(tree) is type(like), ()
     if not same:
-        raise ValueError(f"{name} is of another layout")
+        raise ValueError(f"another layout of {name}")
     for key, part, other in inner:
         check_layout(part, other, f"{name}: {key}")
