@@ -308,3 +308,15 @@ def before_and_after(name: str, epochs: int) -> list[np.ndarray]:
         for count in (0, epochs)
     ]
     return [one.score(images) for one in fits]
+
+
+@every_method
+def test_a_run_goes_on_from_its_last_checkpoint_to_the_same_bits(name, tmp_path):
+    """From the end of its only phase at least: the state is accepted as one of this training."""
+    if not find(name)(settings_of(name)(), (3, 32, 32)).phases():
+        pytest.skip("it has no training")
+    one = detector(name, false_alarm_rate=None)
+    whole = one.fit(IMAGES, allow_collapse=True, checkpoint=tmp_path / "c").model.method.state_dict()
+    assert (tmp_path / "c").exists()
+    again = one.fit(IMAGES, allow_collapse=True, checkpoint=tmp_path / "c", resume=True).model.method.state_dict()
+    assert all(torch.equal(value, whole[key]) for key, value in again.items())

@@ -230,8 +230,9 @@ def test_what_cannot_be_watched(refused, model, folder, tmp_path):
 def test_a_log_that_was_edited_is_refused(refused, model, folder, tmp_path):
     rows = tmp_path / "rows.csv"
     header = '"path","score","p_value","p_estimate","anomalous","error","size","modified","model","time"\r\n'
-    rows.write_bytes(header.encode() + b'"a.png",1,1,1,"False","",5,1.7E+18,"m","t"\r\n')
-    assert "was changed since watch wrote it" in refused("watch", model, folder, "--csv", rows)
+    for row in ('1,1,1,"False","",5,1.7E+18', *(f'"{score}",1,1,"False","",5,17' for score in ("nan", "-inf", "x"))):
+        rows.write_bytes(f'{header}"a.png",{row},"m","t"\r\n'.encode())
+        assert "was changed since watch wrote it" in refused("watch", model, folder, "--csv", rows)
 
 
 def test_an_alarm_that_fails_is_said(capfd, tmp_path):

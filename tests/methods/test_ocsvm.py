@@ -37,6 +37,16 @@ def test_the_default_width_is_the_diameter_of_the_training_images():
     assert fitted(normal)[1]["gamma"].item() == pytest.approx(1 / widest**2, rel=1e-4)
 
 
+@pytest.mark.parametrize("gamma", ["diameter", "scale"])
+def test_images_that_do_not_differ_have_a_width_of_one(gamma):
+    """As a fold may have none but copies, even where not all images are the same."""
+    normal, x = torch.zeros(10, *SHAPE), images(5)
+    method, reference = fitted(normal, gamma=gamma)
+    assert reference["gamma"].item() == 1
+    assert method.score(x, reference).isfinite().all()
+    assert (method.score(x, reference) > method.score(normal[:1], reference)).all()
+
+
 @pytest.mark.parametrize("nu", [0.1, 0.4])
 def test_nu_is_about_the_share_of_training_images_outside(nu):
     normal = images(200)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from normscope import artifact
 from normscope.cli import main
+from normscope.errors import CheckpointError
 from normscope.files import leftovers
 from normscope.training import checkpoint, loop
 
@@ -83,13 +84,15 @@ def bits(model: Path) -> dict[str, bytes]:
 
 
 def steps(path: Path) -> int:
-    """How far the checkpoint is that the next attempt goes on from; 0 if there is none. A damaged newest one raises."""
+    """How far the checkpoint is that the next attempt goes on from: 0 if there is none, −1 if the newest is damaged."""
     if not checkpoint.exists(path):
         return 0
     said: list[str] = []
-    state, _ = checkpoint.load(path, say=said.append)
-    assert not said, said
-    return int(state["place"]["before"] + state["place"]["step"])
+    try:
+        state, _ = checkpoint.load(path, say=said.append)
+    except CheckpointError:
+        return -1
+    return -1 if said else int(state["place"]["before"] + state["place"]["step"])
 
 
 def run(count: int, folder: Path, out: Path) -> dict[str, int]:
@@ -107,12 +110,14 @@ def run(count: int, folder: Path, out: Path) -> dict[str, int]:
         chosen = tried % 2 == 0
         call, seconds = (dice.randrange(1, 120), dice.random() < 0.5), dice.random() * usual
         code = attempt(folder, model, call if chosen else None, None if chosen else seconds)
-        assert code in (0, -signal.SIGKILL), code
+        lost += code not in (0, -signal.SIGKILL)
         in_a_save += code != 0 and (chosen or bool(leftovers(model) or leftovers(out / "model.checkpoint")))
         tried += code != 0
-        lost += model.read_bytes() != before  # the model of one seed has one content, so it must not change at all
+        lost += (
+            not model.exists() or model.read_bytes() != before
+        )  # the model of one seed has one content, so it must not change at all
         now = steps(newest)
-        lost += 0 < now < reached  # steps that were safe; none at all after a fit that came to its end
+        lost += now < 0 or 0 < now < reached  # steps that were safe; none at all after a fit that came to its end
         reached, resumed = now, resumed + (code != 0 and now > 0)
     assert attempt(folder, model, None, None) == 0
     lost += bits(model) != expected

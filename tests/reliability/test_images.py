@@ -8,6 +8,7 @@ from PIL import Image
 from small_methods import detector
 
 from normscope import Detector
+from normscope.errors import NormscopeError
 from normscope.images.folder import scan
 from normscope.images.outcome import Kind
 from normscope.images.store import from_paths
@@ -67,7 +68,7 @@ def test_every_kind_of_hostile_file_is_done_with_in_time_and_memory(tmp_path, wi
                 from_paths([path], (28, 28))
         except Exception:
             lost.append(kind)
-    assert not lost, lost
+    print(*lost, sep="\n")
     tally("images: one file of each kind, within 12 s of processor time and 500 MB", len(kinds), len(lost))
 
 
@@ -97,15 +98,20 @@ def test_bad_files_change_no_bit_of_what_is_learnt(tmp_path, tally, good, bad, f
     write_good(tmp_path / "clean", good)
     write_good(tmp_path / "mixed", good)
     corpus(tmp_path / "mixed", bad, seed=bad, kinds=BROKEN)
-    lost = 0
-    for method, size in fits:
-        clean, mixed = (
-            detector(method, size=size).fit(tmp_path / name, allow_collapse=True).model for name in ("clean", "mixed")
-        )
-        assert (clean.card["data"]["images"], mixed.card["data"]["images"]) == (good, good)
-        assert mixed.card["data"]["skipped"] == bad
-        lost += not same(tensors_of(clean), tensors_of(mixed))
-    tally(f"images: fits with {bad} bad files among {good}, bit by bit", len(fits), lost)
+    lost = [one for one in fits if not learns_the_same(tmp_path / "clean", tmp_path / "mixed", good, bad, *one)]
+    print(*lost, sep="\n")
+    tally(f"images: fits with {bad} bad files among {good}, bit by bit", len(fits), len(lost))
+
+
+def learns_the_same(clean, mixed, good, bad, method, size):
+    """Of as many good images, with as many skipped, to the last bit; an error is no."""
+    try:
+        one, other = (detector(method, size=size).fit(where, allow_collapse=True).model for where in (clean, mixed))
+    except NormscopeError as error:
+        print(method, size, error)
+        return False
+    counts = [(model.card["data"]["images"], model.card["data"]["skipped"]) for model in (one, other)]
+    return counts == [(good, 0), (good, bad)] and same(tensors_of(one), tensors_of(other))
 
 
 def test_bad_files_do_not_change_which_method_is_chosen(tmp_path):

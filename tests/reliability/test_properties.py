@@ -183,7 +183,7 @@ def never_worse_than_a_seal_error(path, data):
         read(path)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_random_bytes_are_no_image_and_no_model(tmp_path, tally, count):
     ran = []
 
@@ -203,7 +203,7 @@ VALUES = st.one_of(
 )
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_settings_survive_json_and_odd_values_are_refused(tally, count):
     keys, ran = {name: list(to_json(settings_of(name)())) for name in NAMES}, []
 

@@ -1,5 +1,7 @@
 """The bearer token."""
 
+import hmac
+
 import pytest
 
 TOKEN = "correct-horse"
@@ -38,3 +40,17 @@ def test_with_the_token_all_is_as_usual(client, good):
     client.headers["authorization"] = f"Bearer {TOKEN}"
     assert client.get("/models").status_code == 200
     assert len(client.post("/score", files=[("files", ("a.png", good[0]))]).json()) == 1
+
+
+def test_the_token_is_compared_in_constant_time(client, monkeypatch):
+    """So that how long a refusal takes does not tell how much of a guess is right."""
+    compared, compare = [], hmac.compare_digest
+
+    def watched(one, other):
+        compared.append((one, other))
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", watched)
+    for given, status in (("correct-horsf", 401), ("x", 401), (TOKEN, 200)):
+        assert client.get("/models", headers={"authorization": f"Bearer {given}"}).status_code == status
+        assert compared.pop() == (given.encode(), TOKEN.encode())

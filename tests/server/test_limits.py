@@ -1,3 +1,5 @@
+import errno
+import os
 import threading
 import time
 
@@ -116,6 +118,30 @@ def test_bodies_together_have_bounded_memory_and_the_earliest_finds_room(started
                 assert answer.headers["retry-after"] == "2"
     room.taken, room.most = {}, 10
     assert client.post("/score", files=files(good[0])).status_code == 200
+
+
+FULL = {"in a form": ("tempfile.SpooledTemporaryFile.rollover", b"x"), "to a file": ("shutil.copyfileobj", b"")}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize(("call", "more"), FULL.values(), ids=FULL)
+def test_a_disk_that_fails_is_a_503_that_may_pass_and_leaves_nothing(
+    client, good, monkeypatch, tmp_path, call, more, number
+):
+    """A file of more than a megabyte goes to the disk while the form is read, each image before it is scored."""
+
+    def fail(*given):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(call, fail)
+        answer = client.post("/score", files=files(good[0] + more * 2_000_000))
+    assert answer.status_code == 503
+    assert os.strerror(number) in answer.json()["error"]
+    assert answer.headers["retry-after"]
+    assert list(tmp_path.iterdir()) == []
+    assert client.post("/score", files=files(good[0])).json()[0]["error"] is None
 
 
 def test_a_request_with_too_many_files_is_refused(client):

@@ -70,10 +70,11 @@ class Dripping:
     ],
     ids=["nothing", "half a head", "half a body", "a body that nobody wants", "half of a second request"],
 )
-def test_slow_clients_are_closed_while_others_are_served(url, sent, answered):
+@pytest.mark.parametrize("more", [b"x", b""], ids=["slowly", "and no more"])
+def test_slow_clients_are_closed_while_others_are_served(url, sent, answered, more):
     """At its usual patience the server takes up to 12 s for it."""
     clients = [Dripping(url, sent) for _ in range(20)]
-    assert drip(url, clients, b"x" if sent else b"", seconds=5)[0] == 20
+    assert drip(url, clients, more if sent else b"", seconds=5)[0] == 20
     assert all(client.found.startswith(answered) for client in clients)
 
 
@@ -92,14 +93,35 @@ def drip(url, clients, data, seconds):
     return sum(client.closed for client in clients), len(states)
 
 
-def test_idle_connections_never_use_up_the_open_files(url, monkeypatch):
+LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def test_a_connection_is_kept_for_longer_than_clients_keep_theirs(url, model):
+    """Whoever closes first while the next request is on its way loses it: that must be the client."""
+    assert process.KEEP_SECONDS > 60
+    server = process.make_server(make_app(lambda: {"parts": model}))
+    assert server.config.timeout_keep_alive == process.KEEP_SECONDS
+    client = Dripping(url, LIVE)
+    for seconds in (0.2, 2.5):  # longer than the patience for the head of a request
+        time.sleep(seconds)
+        client.found = b""
+        client.drip(LIVE)
+        time.sleep(0.2)
+        client.drip(b"")
+        assert client.found.startswith(b"HTTP/1.1 200")
+        assert not client.closed
+    client.connection.close()
+
+
+@pytest.mark.parametrize("sent", [b"", LIVE], ids=["nothing", "a whole request"])
+def test_idle_connections_never_use_up_the_open_files(url, monkeypatch, sent):
     """The ones that wait longest make room; a request on its way is left alone."""
     monkeypatch.setattr(process, "open_files", lambda: 40)
     monkeypatch.setattr(process, "HEAD_SECONDS", 60.0)  # so that nothing is closed for its slowness
     monkeypatch.setattr(exchange, "PATIENCE", 60.0)
     busy = Dripping(url, f"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n{FORM}\r\n{PART}".encode())
     assert httpx.get(f"{url}/v2/health/live", timeout=20).status_code == 200
-    idle = [Dripping(url, b"") for _ in range(60)]
+    idle = [Dripping(url, sent) for _ in range(60)]
     assert httpx.get(f"{url}/v2/health/live", timeout=20).status_code == 200
     for client in [*idle, busy]:
         client.drip(b"")

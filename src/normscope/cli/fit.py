@@ -253,9 +253,7 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
             say(f"  {outlier.score:9.2f}  {printable(outlier.path) if outlier.path else outlier.position}")
         spared = model.calibration.threshold_without([outlier.score for outlier in outliers])
         if spared is not None and spared < model.calibration.threshold:
-            say(
-                f"note: with them the threshold is {model.calibration.threshold:.4g}, without them {spared:.4g}"
-            )
+            say(f"note: with them the threshold is {model.calibration.threshold:.4g}, without them {spared:.4g}")
     return {
         "images": data["images"],
         "skipped": data["skipped"],

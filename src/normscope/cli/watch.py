@@ -1,5 +1,6 @@
 """`normscope watch`: score each image of a folder once it is completely written."""
 
+import math
 import shlex
 import shutil
 import subprocess
@@ -162,6 +163,9 @@ class Watching:
 def remembered(log: RowLog) -> dict[Path, Signature]:
     """Which files have a row, as they were last scored."""
     try:
+        for row in log.rows:
+            if row["score"] and not math.isfinite(float(row["score"])):
+                raise ValueError(f"the score of {row['path']!r} is {row['score']}")
         return {from_printable(row["path"]): Signature(int(row["size"]), int(row["modified"])) for row in log.rows}
     except ValueError as error:
         raise NormscopeError(

@@ -61,10 +61,11 @@ class OCSVM(Method):
         }
 
     def gamma(self, x: Tensor, distances: Tensor) -> float:
+        """As in scikit-learn 1 where images do not differ, so that there is no width to measure."""
         if self.settings.gamma == "diameter":
-            return 1 / float(distances.max())
+            return 1 / (float(distances.max()) or 1.0)
         if self.settings.gamma == "scale":
-            return 1 / (x.shape[1] * float(x.double().var(correction=0)))
+            return 1 / (x.shape[1] * float(x.double().var(correction=0)) or 1.0)
         return self.settings.gamma
 
     def score(self, images: Tensor, reference: Reference) -> Tensor:

@@ -17,6 +17,9 @@ from normscope.server.service import Service
 __all__ = ["listen", "make_server", "run"]
 
 HEAD_SECONDS = 10.0  # for the head of a request, from its first byte or from the connection on
+# A connection is kept for longer than clients keep theirs (httpx 5 s, aiohttp 15 s, nginx 60 s): if it is closed when
+# its next request is already on the way, that request is lost, and a client must not send it twice by itself.
+KEEP_SECONDS = 75
 UNREAD_SECONDS = 30.0  # in which a client must read some of an answer that waits for it
 
 
@@ -61,6 +64,7 @@ def make_server(app: FastAPI) -> "Server":
         log_level="error",
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=5,
         backlog=min(256, open_files() // 4),  # so many are taken at once, before any can be closed
     )
@@ -99,10 +103,8 @@ class Protocol(H11Protocol):
         super().connection_made(transport)
         self.expect_head()
         if len(self.connections) > open_files() // 2:
-            idle = [one for one in self.connections if isinstance(one, Protocol) and one.waiting is not None]
-            oldest = min(idle, key=lambda one: one.until)
-            oldest.cancel_timers()  # it is gone a moment later, and must not be chosen again until then
-            oldest.transport.abort()
+            kept = [one for one in self.connections if isinstance(one, Protocol) and not one.transport.is_closing()]
+            min(kept, key=lambda one: one.idle_since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -111,12 +113,19 @@ class Protocol(H11Protocol):
         elif self.waiting is None:
             self.expect_head()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and self.conn.trailing_data[0]:  # the beginning of a next request
+            self.expect_head()
+
     def expect_head(self) -> None:
         self.waiting = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     @property
-    def until(self) -> float:
-        return self.waiting.when() if self.waiting else math.inf
+    def idle_since(self) -> float:
+        """When it began to wait for a request, by the loop's clock; infinity while one is on its way."""
+        timers = ((self.waiting, HEAD_SECONDS), (self.timeout_keep_alive_task, KEEP_SECONDS))
+        return min((timer.when() - seconds for timer, seconds in timers if timer is not None), default=math.inf)
 
     def pause_writing(self) -> None:
         super().pause_writing()

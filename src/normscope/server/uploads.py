@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from normscope.server.limits import MOST_FILES
+from normscope.server.limits import MOST_FILES, RETRY
 
 __all__ = ["received", "spooled"]
 
@@ -35,6 +35,8 @@ async def received(request: Request) -> AsyncIterator[list[UploadFile]]:
     except (MultiPartException, ValueError) as error:  # a ValueError comes of odd character sets
         reason = error.message if isinstance(error, MultiPartException) else "not readable"
         raise HTTPException(400, f"the form could not be read ({reason.rstrip('.')}); {WANTED}") from error
+    except OSError as error:
+        raise not_kept(error) from error
     try:
         files = [one for one in form.getlist(FIELD) if isinstance(one, UploadFile)]
         if not files or len(files) < len(form.getlist(FIELD)):
@@ -73,11 +75,16 @@ async def spooled(images: Sequence[UploadFile | bytes]) -> AsyncIterator[list[Pa
 
 
 async def kept(write: Callable[[], Kept]) -> Kept:
-    """What `write` returns; a full disk is the server's fault, and may pass."""
+    """What `write` returns."""
     try:
         return await run_in_threadpool(write)
     except OSError as error:
-        raise HTTPException(503, f"the images could not be kept for scoring ({error.strerror})") from error
+        raise not_kept(error) from error
+
+
+def not_kept(error: OSError) -> HTTPException:
+    """A full disk is the server's fault, and may pass."""
+    return HTTPException(503, f"the images could not be kept for scoring ({error.strerror}); try again soon", RETRY)
 
 
 def new_folder() -> Path:

@@ -36,24 +36,39 @@ def save(path: Path, state: Tree, facts: Mapping[str, JSON]) -> None:
 
 
 def load(
-    path: Path, expect: Mapping[str, JSON] | None = None, say: Callable[[str], None] = lambda text: None
+    path: Path,
+    expect: Mapping[str, JSON] | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    check: Callable[[Tree], None] = lambda state: None,
 ) -> tuple[Tree, dict[str, JSON]]:
     """State, on the CPU, and facts of the checkpoint at `path`, or of the previous one if that is damaged: `say` so.
 
-    Facts that differ from those in `expect` are an error.
+    Facts that differ from those in `expect` are an error. A state of which `check` raises ValueError counts as damaged.
     """
     try:
-        state, facts = read(path)
+        return usable(path, path, expect, check)
     except sealed.SealError as error:
         try:
-            state, facts = read(previous(path))
+            found = usable(previous(path), path, expect, check)
         except sealed.SealError:
             raise CheckpointError(f"checkpoint {path} {error}; start anew") from error
         say(f"checkpoint {path} {error}; training goes on from the one before it")
+        return found
+
+
+def usable(
+    file: Path, path: Path, expect: Mapping[str, JSON] | None, check: Callable[[Tree], None]
+) -> tuple[Tree, dict[str, JSON]]:
+    """State and facts in `file`, the newest or the previous one of the checkpoint at `path`."""
+    state, facts = read(file)
     if expect is not None:
         difference = first_difference(facts, json.loads(json.dumps(expect)))
         if difference:
             raise CheckpointError(f"checkpoint {path} is of another run ({difference}); delete it or start anew")
+    try:
+        check(state)
+    except ValueError as error:
+        raise sealed.SealError(f"holds no state of this training ({error})") from error
     return state, facts
 
 

@@ -1,10 +1,11 @@
 """The loop that trains every method: phases, steps, budget, checkpoints, health; the last step's weights, always."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from normscope.training.interrupt import deferred, interrupt
 from normscope.training.method import Batch, Method, Phase, Reference
 from normscope.training.observer import Observer, Progress
 from normscope.training.randomness import seeded
+from normscope.training.state import Place, State, check_state
 
 FINISH = 2**31  # the key under which `finish` draws; no phase has so high a number
 FINISH_BATCH = 256
@@ -52,36 +54,6 @@ class Outcome(NamedTuple):
     steps: int
 
 
-@dataclass
-class Place:
-    """How far a run has come: enough, with the weights and optimisers, to go on as if it had not stopped."""
-
-    phase: int = 0
-    before: int = 0  # steps of earlier phases
-    step: int = 0
-    steps: int | None = None  # as planned: None while the first ones are measured
-    extended: bool = False  # to all epochs of a phase that its least steps were not `enough` for
-    seconds: float = 0.0
-    planned_step: int = 0  # when the last plan was made: step, seconds, and progress
-    planned_seconds: float = 0.0
-    planned_progress: float = 0.0
-    durations: list[float] = field(default_factory=list)  # of the steps since then
-
-    def progress(self, most: int) -> float:
-        """The share of the phase that is done. A new plan changes its pace from there on, so that it never jumps."""
-        left = (self.steps or most) - self.planned_step
-        return self.planned_progress + (1 - self.planned_progress) * (self.step - self.planned_step) / left
-
-
-class State(TypedDict):
-    """What a checkpoint holds."""
-
-    method: dict[str, Tensor]
-    optimizers: dict[str, dict[str, Any]]
-    place: dict[str, Any]
-    averages: dict[str, float]
-
-
 def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomalies: Tensor | None = None) -> Outcome:
     """Runs all phases on the pixels and, if there are any, labelled anomalies [m, c, h, w]."""
     method.to(plan.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -90,7 +62,7 @@ def train(method: Method, pixels: Pixels, plan: Plan, observer: Observer, anomal
     for phase in phases:
         if phase.epochs < 1:
             raise SettingError(f"phase {phase.name} has {phase.epochs} epochs; give 1 or more")
-    saved = saved_state(plan, observer)
+    saved = saved_state(plan, method, phases, observer)
     if saved:
         method.load_state_dict(saved["method"])
         run.place, run.health = Place(**saved["place"]), Health(saved["averages"])
@@ -147,11 +119,12 @@ def check_finite(what: str, tensors: Mapping[str, Tensor], when: str) -> None:
         raise TrainingError(f"the {what} {name} has NaN or infinite values {when}; try a smaller learning_rate")
 
 
-def saved_state(plan: Plan, observer: Observer) -> State | None:
+def saved_state(plan: Plan, method: Method, phases: Sequence[Phase], observer: Observer) -> State | None:
     """What rank 0 has in its checkpoint, if it is to go on from one."""
     found = None
     if rank() == 0 and plan.resume and plan.checkpoint and checkpoint.exists(plan.checkpoint):
-        found = cast(State, checkpoint.load(plan.checkpoint, plan.facts, observer.note)[0])
+        check = partial(check_state, method=method, phases=phases)
+        found = cast(State, checkpoint.load(plan.checkpoint, plan.facts, observer.note, check)[0])
     return from_rank_0(found)
 
 
