@@ -11,7 +11,7 @@ import time
 import pytest
 
 from normscope import __version__
-from normscope.cli import app, ending, progress
+from normscope.cli import SPINS, app, ending, progress
 from normscope.training.observer import Progress
 
 VERBS = [verb.callback.__name__ for verb in app.registered_commands]
@@ -57,14 +57,17 @@ def test_version(run):
     assert run("--version") == (0, f"{__version__}\n", "")
 
 
-@pytest.mark.parametrize(("given", "then"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_that_wait_leave_the_cores_to_others_unless_told_otherwise(run, monkeypatch, given, then):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is as before afterwards
-    monkeypatch.delenv("OMP_WAIT_POLICY")
-    if given:
-        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+@pytest.mark.parametrize(
+    ("given", "spins"), [({}, SPINS), ({"OMP_WAIT_POLICY": "ACTIVE"}, None), ({"GOMP_SPINCOUNT": "7"}, "7")]
+)
+def test_threads_that_wait_soon_leave_the_cores_to_others_unless_told_otherwise(run, monkeypatch, given, spins):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.setenv(name, "")  # so that it is as before afterwards
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
     run("--version")
-    assert os.environ["OMP_WAIT_POLICY"] == then
+    assert os.environ.get("GOMP_SPINCOUNT") == spins
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,15 @@ def normscope(
         raise typer.Exit(WRONG_USE)
 
 
+SPINS = "30000"
+"""After which a thread of OpenMP that waits for others sleeps; read when torch is imported. By default it is ten times
+as many: where other programs have the cores, threads then spend most of their time waiting for each other."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one verb and leaves with its exit code; wrong arguments are one line, like every other error."""
-    # Read once, when torch is imported. Threads of OpenMP that wait for each other otherwise spin, and where other
-    # programs have the cores, all but one of them wait most of the time.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show is escaped, not an error
             stream.reconfigure(errors="backslashreplace")
