@@ -107,19 +107,30 @@ def test_started_from_the_root_of_the_repository_with_two_processes(tmp_path):
     assert all(line["error"] is None for line in lines)
 
 
+INTERRUPTED = """
+import runpy, signal
+from normscope.benchmark import results
+from normscope.training import device
+
+device.gains_from_bfloat16, append = lambda _: False, results.append
+
+def append_and_interrupt(path, line):
+    append(path, line)
+    if line["epoch"] == 2:
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+results.append = append_and_interrupt
+runpy.run_path("long_run.py", run_name="__main__")
+"""
+
+
 def test_a_long_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
     """Its checkpoint is found again, and the lines that were written stay."""
-    out, append = tmp_path / "long.jsonl", results.append
-
-    def append_and_interrupt(path, line):
-        append(path, line)
-        if line["epoch"] == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(results, "append", append_and_interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run(patch, "long_run", out, tmp_path / "p.png")
+    out, picture = tmp_path / "long.jsonl", tmp_path / "p.png"
+    arguments = [sys.executable, "-c", INTERRUPTED, "--quick", "--out", str(out), "--picture", str(picture)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=600, cwd=ROOT / "experiments")
+    assert done.returncode == -signal.SIGINT, done.stderr
     before = results.read(out)
     run(monkeypatch, "long_run", out, tmp_path / "p.png")
     lines = results.read(out)
