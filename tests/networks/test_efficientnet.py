@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from normscope.networks import efficientnet
-from normscope.networks.efficientnet import SCALES, Convolution, EfficientNetLite, from_published, fuses, stages_of
+from normscope.networks.efficientnet import SCALES, Convolution, EfficientNetLite, from_published, stages_of
 from normscope.networks.pretrained import LITE0, lite_weights
 
 
@@ -73,9 +72,9 @@ def test_fused_convolutions_are_those_of_torch(size, monkeypatch):
     network.load_state_dict(lite_weights(LITE0, ""))
     x = 2 * torch.rand(3, 3, *size, generator=torch.Generator().manual_seed(0)) - 1
     with torch.inference_mode():
-        assert fuses(x) == torch.backends.mkldnn.is_available()
+        assert network.stem.fuses(x) == torch.backends.mkldnn.is_available()
         fused = network(x)
-        monkeypatch.setattr(efficientnet, "fuses", lambda x: False)
+        monkeypatch.setattr(Convolution, "fuses", lambda self, x: False)
         plain = network(x)
     for ours, theirs in zip(fused, plain, strict=True):
         assert torch.allclose(ours, theirs, atol=1e-5 * float(theirs.abs().max()))
@@ -83,9 +82,20 @@ def test_fused_convolutions_are_those_of_torch(size, monkeypatch):
 
 def test_gradients_go_through_the_encoder():
     x = torch.zeros(1, 3, 32, 32, requires_grad=True)
-    assert not fuses(x)
-    EfficientNetLite(LITE0).requires_grad_(False)(x)[-1].sum().backward()
+    network = EfficientNetLite(LITE0).requires_grad_(False)
+    assert not network.stem.fuses(x)
+    network(x)[-1].sum().backward()
     assert x.grad is not None
+
+
+def test_the_last_convolutions_alone_can_learn():
+    x = torch.zeros(1, 3, 32, 32)
+    network = EfficientNetLite(LITE0).requires_grad_(False)
+    network.stages[-1].requires_grad_(True)
+    network(x)[-1].sum().backward()
+    assert all(weight.grad is not None for weight in network.stages[-1].parameters())
+    with torch.no_grad():
+        assert network.stages[-1][0].project.fuses(x) == torch.backends.mkldnn.is_available()
 
 
 def test_the_published_weights_have_learnt_what_pictures_show():

@@ -106,7 +106,7 @@ class Block(nn.Module):
         return y.add_(x) if self.skips else y
 
     def filtered(self, x: Tensor) -> Tensor:
-        if self.expand is None or self.depthwise.stride[0] == 1 or not fuses(x):
+        if self.expand is None or self.depthwise.stride[0] == 1 or not self.depthwise.fuses(x):
             return self.depthwise(x if self.expand is None else self.expand(x))
         # Padded before it is widened, when there is a sixth as much to copy; the margin is made zero again.
         left, right, top, bottom = self.depthwise.margin(x)
@@ -129,10 +129,19 @@ class Convolution(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         if self.stride[0] > 1:
             x = F.pad(x, self.margin(x))
-        if fuses(x):
+        if self.fuses(x):
             return self.fused(x)
         y = super().forward(x)
         return F.relu6(y, inplace=True) if self.relu6 else y
+
+    def fuses(self, x: Tensor) -> bool:
+        """Whether oneDNN can be called for it directly: not for gradients or a graph to export, and on a CPU that it
+        supports."""
+        learns = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad)
+        plain = learns or x.device.type != "cpu" or x.dtype != torch.float32 or torch.compiler.is_compiling()
+        return (
+            not plain and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
+        )
 
     def fused(self, x: Tensor) -> Tensor:
         """By oneDNN, as code from torch.compile calls it: a third less time than a convolution and then ReLU6."""
@@ -151,13 +160,6 @@ class Convolution(nn.Conv2d):
         stride, kernel = self.stride[0], self.kernel_size[0]
         pad = max(0, (-(-size // stride) - 1) * stride + kernel - size)
         return pad // 2, pad - pad // 2
-
-
-def fuses(x: Tensor) -> bool:
-    """Whether oneDNN can be called for it directly: not for gradients or a graph to export, and on a CPU that it
-    supports."""
-    plain = x.requires_grad or x.device.type != "cpu" or x.dtype != torch.float32 or torch.compiler.is_compiling()
-    return not plain and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
 
 
 def from_published(state: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
