@@ -31,5 +31,5 @@ def test_the_memory_of_a_child_counts(within):
     with within(5, 400):
         child(SWELL)
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
-    with pytest.raises(AssertionError), within(5, 100):
+    with pytest.raises(AssertionError), within(60, 100):  # filling some gigabytes takes a while
         child(SWELL.replace("150", str(largest + 300)))  # more than any child before it
