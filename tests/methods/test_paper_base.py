@@ -281,7 +281,7 @@ def test_surprisal_of_the_features_comes_on_top_of_the_ratio():
 
 
 def test_surprisal_needs_the_stages_of_a_resnet():
-    with pytest.raises(SettingError, match="score=surprisal takes features of encoder=resnet; encoder is tiny"):
+    with pytest.raises(SettingError, match="score=surprisal needs encoder=resnet, not tiny; change one of them"):
         tiny(score="surprisal")
 
 

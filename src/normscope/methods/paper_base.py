@@ -65,7 +65,7 @@ class Base(Method):
         super().__init__(settings, shape)
         check_pairs(settings, shape)
         if settings.score == "surprisal" and settings.encoder != "resnet":
-            raise SettingError(f"score=surprisal takes features of encoder=resnet; encoder is {settings.encoder}")
+            raise SettingError(f"score=surprisal needs encoder=resnet, not {settings.encoder}; change one of them")
         self.encoder = paper.make_encoder(settings, shape)
         self.scale = paper.clip_scale(settings, self.encoder.code_size)
         beta = paper.beta_at(settings, self.encoder.code_size)

@@ -23,10 +23,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def gains_from_bfloat16(device: torch.device) -> bool:
-    """Whether bfloat16 is faster than float32: on a CPU, where it has tiles for it (AMX).
-
-    Without tiles it is slower (0.6 times as fast as float32 on one with AVX-512 BF16 alone).
-    """
+    """Whether bfloat16 is faster than float32: on a CPU, only where it has tiles for it (AMX)."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     if device.type == "cpu" and hasattr(torch.cpu, "get_capabilities"):
