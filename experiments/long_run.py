@@ -40,6 +40,8 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--quick", action="store_true", help="digits and a few steps: shows that everything works")
 parser.add_argument("--epochs", type=int, default=12)
 parser.add_argument("--every", type=int, default=2, help="epochs")
+parser.add_argument("--readings", nargs="+", choices=READINGS, default=list(READINGS))
+parser.add_argument("--datasets", nargs="+", help="of the three tasks, those of these data sets")
 parser.add_argument("--out", type=Path, default=Path("results/long.jsonl"))
 parser.add_argument("--picture", type=Path, default=Path("docs/long_run.png"))
 parser.add_argument("--data-root", type=Path)
@@ -68,7 +70,6 @@ class Lines(Observer):
         self.run = key | {
             "settings": settings,
             "budget": None,
-            "epochs": given.epochs,
             "test_images": len(images),
             "threads": given.threads,
             "commit": commit(),
@@ -120,6 +121,7 @@ def detector(reading: str, epochs: int) -> Detector:
 def measure(reading: str, dataset: str, normal: int) -> None:
     """What is missing of a run."""
     key = {"dataset": dataset, "method": "base", "reading": reading, "normal": normal, "seed": 0}
+    key["epochs"] = given.epochs
     done = [line for line in results.read(given.out) if key.items() <= line.items()]
     if done and done[-1]["epoch"] >= given.epochs:
         return
@@ -128,14 +130,16 @@ def measure(reading: str, dataset: str, normal: int) -> None:
     if not done:
         untrained = detector(reading, 0).fit(lines.train_images)
         lines.write(untrained.model.method, {"epoch": 0, "step": 0, "seconds": 0.0})
-    kept = given.out.with_name(f"{given.out.stem}-{reading.split()[0]}-{dataset}-{normal}.checkpoint")
+    run = f"{reading.split()[0]}-{dataset}-{normal}-{given.epochs}"
+    kept = given.out.with_name(f"{given.out.stem}-{run}.checkpoint")
     trained.fit(lines.train_images, allow_collapse=True, checkpoint=kept, resume=True, observer=lines)
     checkpoint.remove(kept)
 
 
 for task in TASKS:
-    for reading in READINGS:
-        measure(reading, *task)
+    for reading in given.readings:
+        if not given.datasets or task[0] in given.datasets:
+            measure(reading, *task)
 
 curves: dict[tuple, dict[int, dict]] = {}
 for row in results.read(given.out):  # a run that was cut off may have written an epoch twice: the last one counts
