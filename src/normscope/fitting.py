@@ -179,10 +179,11 @@ def train(
 def training_seconds(
     options: Options, method: Method, images: Encoded, trained: int, exclude_outliers: bool, began: float
 ) -> float | None:
-    """What the budget leaves for training, at least half of it: less what was spent since `began`, on reading and on
-    this forecast, and what comes after."""
+    """What the budget leaves for training, at least half of it: less what was spent since `began`, on reading, on what
+    a frozen network makes of the images and on this forecast, and what comes after."""
     if options.budget is None or not method.phases():
         return options.budget
+    images.encode_all()
     searches = 0 if options.false_alarm_rate is None else 1 + ROUNDS * exclude_outliers
     after = seconds_after_training(method, replace(images, observer=Observer()), trained, searches, options.budget)
     return max(options.budget / 2, options.budget - after - (time.perf_counter() - began))

@@ -10,8 +10,8 @@ from normscope.training import loop
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method
 
-SMALL, LARGE = 16, 128  # images in a trial
-MOST_SHARE = 0.02  # of the budget, for the large one
+SMALL, MIDDLE, LARGE = 16, 32, 128  # images in a trial
+MOST_SHARE = 0.05  # of the budget, for the large one
 
 
 class Trial(NamedTuple):
@@ -25,11 +25,11 @@ class Trial(NamedTuple):
 def seconds_after_training(method: Method, images: Encoded, trained: int, searches: int, budget: float) -> float:
     """Seconds for the reference of so many training images and, unless there is none, for calibration and so many
     searches for outliers."""
-    n, least = len(images), min(SMALL, len(images))
-    trial(method, images, least)  # the first of all warms up
-    small = trial(method, images, least)
-    quick = LARGE / SMALL * (small.finish + small.score) < MOST_SHARE * budget
-    large = trial(method, images, min(LARGE, n)) if quick and n > least else small._replace(images=0, finish=0, score=0)
+    n = len(images)
+    small, large = (trial(method, images, min(some, n)) for some in (SMALL, MIDDLE))
+    further = extrapolated(small, large, LARGE)
+    if n > LARGE and further.finish + further.score < MOST_SHARE * budget:  # the first of all warmed up
+        small, large = large, trial(method, images, LARGE)
     total = extrapolated(small, large, min(trained, method.most_references or trained)).finish
     if searches:
         total += extrapolated(small, large, n - trained).score
@@ -47,7 +47,7 @@ def trial(method: Method, images: Encoded, n: int) -> Trial:
 
 
 def extrapolated(one: Trial, other: Trial, n: int) -> Trial:
-    """Along the line through both."""
-    share = (n - one.images) / (other.images - one.images)
-    finish, score = (a + share * (b - a) for a, b in zip(one[1:], other[1:], strict=True))
+    """Along the line through both; more images never take less."""
+    share = (n - one.images) / max(1, other.images - one.images)
+    finish, score = (a + share * max(0.0, b - a) for a, b in zip(one[1:], other[1:], strict=True))
     return Trial(n, max(finish, 0.0), max(score, 0.0))

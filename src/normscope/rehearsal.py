@@ -111,7 +111,10 @@ def trained(ready: Prepared, exclude_outliers: bool, began: float) -> tuple[floa
     options, method, count = ready.options, ready.method, len(ready.training)
     encoded = inference.encoded(method, ready.normal, options.device)
     searches = 0 if options.false_alarm_rate is None else 1 + ROUNDS * exclude_outliers
-    after = seconds_after_training(method, encoded, count, searches, options.budget or LONG)
+    start = time.perf_counter()
+    encoded.encode_all()
+    encoding = time.perf_counter() - start
+    after = encoding + seconds_after_training(method, encoded, count, searches, options.budget or LONG)
     budget = training_seconds(options, method, encoded, count, exclude_outliers, began)
     images = ready.normal.subset(ready.training)
     plan = make_plan(options, budget, images, ready.anomalies, None, False)
@@ -229,8 +232,7 @@ def rehearse(ready: Prepared) -> Rehearsed:
     n = len(ready.normal)
     folds = np.ones(n) if ready.method.holds_out else own_folds(n, ready.options.seed)
     others, own = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-    as_they_are = type(ready.method).encode is Method.encode
-    return (rehearse_fold if as_they_are else rehearse_encoded)(ready, others, own)
+    return (rehearse_encoded if ready.method.encodes else rehearse_fold)(ready, others, own)
 
 
 def rehearse_fold(ready: Prepared, others: Indices, own: Indices) -> Rehearsed:

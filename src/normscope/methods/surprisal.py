@@ -149,11 +149,28 @@ class Surprisal(Method):
         doubts = torch.stack([rotation - logits[..., :-1].diagonal(dim1=1, dim2=2), every - rotation], 2)
         return torch.stack([layout(stages) for stages in maps], 1), doubts
 
+    @property
+    def encodes(self) -> bool:
+        return self.frozen is not None
+
+    def encode(self, images: Tensor) -> Tensor:
+        """The images; behind their pixels, the codes of the pretrained encoder if there is one."""
+        if self.frozen is None:
+            return images
+        return torch.cat([images.flatten(1), *self.frozen.codes(images, self.sizes)], 1)
+
+    def images(self, encoded: Tensor) -> Tensor:
+        """As `encode` was given them."""
+        if self.frozen is None:
+            return encoded
+        return encoded[:, : math.prod(self.shape)].unflatten(1, self.shape).contiguous()
+
     def finish(self, batches: Batches) -> Reference:
         """A reference for each rotation, the scale of each part of the score, and the local Gaussians."""
         rows, maps = Reservoir(MOST_REFERENCES), Reservoir(MOST_MAPS)
         channels = random_channels(sum(self.encoder.widths))
-        for images in batches:
+        for encoded in batches:
+            images = self.images(encoded)
             rows.add(torch.cat(self.represent(images), 2))
             maps.add(self.local(images, channels))
         features, doubts = rows.rows[..., :-2], rows.rows[..., -2:]
@@ -178,15 +195,14 @@ class Surprisal(Method):
         if self.frozen is None:
             return {}
         some = np.arange(min(len(batches), MOST_SEEN)) * len(batches) // min(len(batches), MOST_SEEN)
-        codes = torch.cat([self.frozen_codes(images) for images in batches.subset(some)])
+        codes = torch.cat([self.frozen_codes(encoded) for encoded in batches.subset(some)])
         fit, surprisal = partial(fit_gaussians, d=self.code_length), partial(gaussians, d=self.code_length)
         usual = two_fold(codes, fit, surprisal)
         scale = {"mean": usual.mean(0), "deviation": usual.std(0) + 1e-6}
         return {f"frozen.{name}": value for name, value in {**fit(codes), **scale}.items()}
 
-    def frozen_codes(self, images: Tensor) -> Tensor:
-        assert self.frozen is not None
-        return torch.cat(self.frozen.codes(images, self.sizes), 1)
+    def frozen_codes(self, encoded: Tensor) -> Tensor:
+        return encoded[:, math.prod(self.shape) :]
 
     @property
     def code_length(self) -> int:
@@ -212,8 +228,8 @@ class Surprisal(Method):
             return mixture(features, reference)
         return neighbours(features, reference["codes"], NEIGHBOURS)
 
-    def score(self, images: Tensor, reference: Reference) -> Tensor:
-        features, doubts = self.represent(images)
+    def score(self, encoded: Tensor, reference: Reference) -> Tensor:
+        features, doubts = self.represent(self.images(encoded))
         surprisals = [
             self.surprisal_under(x, part(reference, str(rotation))) for rotation, x in enumerate(features.unbind(1))
         ]
@@ -223,7 +239,7 @@ class Surprisal(Method):
         if self.frozen is None:
             return learnt
         known = part(reference, "frozen")
-        seen = gaussians(self.frozen_codes(images), known, self.code_length)
+        seen = gaussians(self.frozen_codes(encoded), known, self.code_length)
         return (learnt + ((seen - known["mean"].to(seen)) / known["deviation"].to(seen)).mean(1)) / 2
 
     def local(self, images: Tensor, channels: Tensor) -> Tensor:
@@ -231,9 +247,9 @@ class Surprisal(Method):
         maps = self.encoder.stages(images)
         return columns(maps, maps[1].shape[2:])[:, channels]
 
-    def explain(self, images: Tensor, reference: Reference) -> Tensor:
+    def explain(self, encoded: Tensor, reference: Reference) -> Tensor:
         """Surprisal of every location; 99 of 100 normal images are below 1 everywhere."""
-        return heat(self.local(images, reference["channels"]), part(reference, "local"))
+        return heat(self.local(self.images(encoded), reference["channels"]), part(reference, "local"))
 
 
 def side_by_side(surprisals: Tensor, doubts: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class Encoded:
     """Batches of `method.encode(images)`, or of what another function makes of them, in the order of `indices`; can be
     iterated more than once.
 
-    Where the method has an `encode` of its own, no image goes through it twice while the cache has room: subsets share
+    Where the method encodes, no image goes through it twice while the cache has room: subsets share
     it. `doing` is what the observer is told.
     """
 
@@ -61,6 +61,12 @@ class Encoded:
             yield self.encoded(every[start : start + together])
             self.observer.images(self.doing, min(start + together, n), n)
 
+    def encode_all(self) -> None:
+        """Now rather than when they are asked for, where encodings are kept."""
+        if self.method.encodes:
+            for _ in replace(self, doing="encoding"):
+                pass
+
     def subset(self, indices: npt.NDArray[np.intp], doing: str | None = None) -> "Encoded":
         """These of the images, in this order."""
         chosen = indices if self.indices is None else self.indices[indices]
@@ -72,7 +78,7 @@ class Encoded:
 
     def encoded(self, chosen: npt.NDArray[np.intp]) -> Tensor:
         encode = self.encode or self.method.encode
-        if self.encode is None and type(self.method).encode is Method.encode:
+        if self.encode is None and not self.method.encodes:
             return to_float(self.pixels[chosen], self.device)
         keys, kept = [(encode.__name__, int(index)) for index in chosen], self.cache.kept
         new = [key for key in keys if key not in kept]

@@ -106,6 +106,11 @@ class Method(nn.Module):
         return 0.25
 
     @property
+    def encodes(self) -> bool:
+        """Whether `encode` makes something of the images, which is then kept during a fit."""
+        return type(self).encode is not Method.encode
+
+    @property
     def most_references(self) -> int | None:
         """How many training images, drawn at random, `finish` is given; None: all."""
         return None
@@ -135,7 +140,7 @@ class Method(nn.Module):
     def encode(self, images: Tensor) -> Tensor:
         """What takes long and needs no reference: `finish`, `score`, `code` and `explain` get it in place of images.
 
-        The images themselves, unless a frozen network sees them first: its output is then kept during a fit.
+        The images themselves, unless a frozen network sees them first.
         """
         return images
 
