@@ -7,6 +7,7 @@ from PIL import Image
 
 from normscope import Detector
 from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified
+from normscope.networks import pretrained as networks
 from normscope.networks.pretrained import lite_weights
 from normscope.scoring.surprisal import gaussians
 from normscope.training.method import Batch, part
@@ -190,10 +191,21 @@ def test_a_pretrained_encoder_is_half_of_the_score():
     x = torch.from_numpy(new)[:, None].expand(-1, 3, -1, -1) / 127.5 - 1
     with torch.inference_mode():
         known = part(reference, "frozen")
-        seen = gaussians(method.frozen_codes(x), known, method.code_length)
+        seen = gaussians(method.frozen_codes(method.encode(x)), known, method.code_length)
         half = ((seen - known["mean"]) / known["deviation"]).mean(1)
     assert np.allclose(2 * both.score(new) - alone.score(new), half.numpy(), atol=1e-2), "training is the same"
     assert seen.shape[1] == 2, "each image in two sizes"
+
+
+def test_each_image_goes_through_the_pretrained_encoder_once(monkeypatch):
+    batches, codes = [], networks.Frozen.codes
+    monkeypatch.setattr(
+        networks.Frozen, "codes", lambda own, x, *sizes: (batches.append(len(x)), codes(own, x, *sizes))[1]
+    )
+    settings = {"width": 16, "batch_size": 8, "pretrained": "efficientnet-lite0"}
+    one = Detector("surprisal", settings=settings, epochs=1, budget=100.0, false_alarm_rate=0.1)
+    one.fit(gradients(40), allow_collapse=True)
+    assert sum(batches) == 40
 
 
 def test_the_pretrained_encoder_is_not_trained():
