@@ -24,10 +24,12 @@ def test_the_method_follows_from_what_the_images_are(side, colour, method):
     assert "the images are" in choice.why
 
 
-def test_the_encoder_has_a_say_where_small_grey_images_are_few():
+def test_of_small_grey_images_their_number_says_who_learns_and_whether_the_encoder_has_a_say():
     some = peek(pictures(28, False))[0]
-    assert choose(some, 400, anomalies=False).settings == {"pretrained": "efficientnet-lite0"}
-    assert choose(some, 6000, anomalies=False).settings == {}
+    few, thousands, very_many = (choose(some, n, anomalies=False) for n in (400, 6000, 60_000))
+    assert (few.method, few.settings) == ("surprisal", {"pretrained": "efficientnet-lite0"})
+    assert (thousands.method, thousands.settings["pretrained"]) == ("base", "efficientnet-lite0")
+    assert (very_many.method, very_many.settings) == ("base", {"score": "surprisal"})
 
 
 def test_labelled_anomalies_need_a_method_that_learns_from_them():

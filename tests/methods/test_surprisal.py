@@ -191,7 +191,7 @@ def test_a_pretrained_encoder_is_half_of_the_score():
     x = torch.from_numpy(new)[:, None].expand(-1, 3, -1, -1) / 127.5 - 1
     with torch.inference_mode():
         known = part(reference, "frozen")
-        seen = gaussians(method.frozen_codes(method.encode(x)), known, method.code_length)
+        seen = gaussians(method.frozen_codes(method.encode(x)), known, method.frozen.shapes[-1][0])
         half = ((seen - known["mean"]) / known["deviation"]).mean(1)
     assert np.allclose(2 * both.score(new) - alone.score(new), half.numpy(), atol=1e-2), "training is the same"
     assert seen.shape[1] == 2, "each image in two sizes"

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.images.size import SMALL
-from normscope.networks.pretrained import LITE0, Frozen, two_sizes, unit_code
+from normscope.networks.pretrained import LITE0, Frozen, unit_code
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
 from normscope.scoring.defects import Rows, fit_to, hottest, logits, rows_at
 from normscope.scoring.held_out import held_out, held_out_pair, random_folds
@@ -30,9 +29,9 @@ from normscope.scoring.local import (
     with_neighbours,
 )
 from normscope.scoring.local import hottest as hottest_location
-from normscope.scoring.surprisal import fit_gaussians, gaussians
+from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.scoring.survival import fit_survival, survival
-from normscope.training.method import Batches, Method, Reference, part
+from normscope.training.method import Batches, Method, Reference, part, under
 from normscope.views.defects import defective
 
 MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
@@ -54,7 +53,7 @@ class Settings:
 
     encoder: str = LITE0
     weights: str = ""
-    side: int = 160
+    side: int = 192
     channels: int = 100
     references: int = 5000
     local_references: int = MOST_MAPS
@@ -65,11 +64,10 @@ class Pretrained(Method):
     """Surprisal of an ImageNet encoder's features: of the whole image, of its hottest location, of self-made defects.
 
     The code is the encoder's last map, averaged over the image and scaled to length 1; its reference is a Gaussian with
-    shrunk covariance. Small images are enlarged to two sizes, and have a code and a reference for each. The maps at 1/8
-    and 1/16, side by side, have a Gaussian for every location (PaDiM, Defard et al. 2021; `channels` of all channels
-    are drawn at random, as there). A small head tells locations of normal images from those of self-made defects
-    (`views/defects.py`) by all maps and by the surprisal of the location: the objective's third term with
-    pseudo-anomalies.
+    shrunk covariance. The maps at 1/8 and 1/16, side by side, have a Gaussian for every location (PaDiM, Defard et al.
+    2021; `channels` of all channels are drawn at random, as there). A small head tells locations of normal images from
+    those of self-made defects (`views/defects.py`) by all maps and by the surprisal of the location: the objective's
+    third term with pseudo-anomalies.
 
     Each part's score becomes a surprisal in nats, −log of the share of normal images that reach it, by held-out
     scores; the score of an image is that of a weighted mean of these p-values (`scoring/combination.py`). The weights
@@ -90,7 +88,6 @@ class Pretrained(Method):
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         self.encoder = Frozen(settings.encoder, settings.side, shape[1:])
-        self.sizes = two_sizes(settings.side, shape[1:]) if min(shape[1:]) <= SMALL else [self.encoder.size]
         self.has_head = settings.defects == "yes" or (settings.defects == "auto" and min(shape[1:]) > SMALL)
 
     @property
@@ -106,10 +103,10 @@ class Pretrained(Method):
         return self.encoder.shapes[0 if self.has_head else 1 : -1]
 
     def encode(self, images: Tensor) -> Tensor:
-        """The codes of all sizes and the maps of the first, one after the other; channels come last, as in memory."""
+        """The code and the maps, one after the other; channels come last, as in memory."""
         *maps, last = self.encoder(images)
-        codes = [unit_code(last), *self.encoder.codes(images, self.sizes[1:])]
-        return torch.cat([*codes, *(one.permute(0, 2, 3, 1).flatten(1) for one in maps[-len(self.map_shapes) :])], 1)
+        seen = [one.permute(0, 2, 3, 1).flatten(1) for one in maps[-len(self.map_shapes) :]]
+        return torch.cat([unit_code(last), *seen], 1)
 
     def encode_defective(self, images: Tensor) -> Tensor:
         """`encode` of the images with self-made defects; behind it their family, and the share of each location that
@@ -120,15 +117,14 @@ class Pretrained(Method):
 
     @property
     def code_length(self) -> int:
-        """Of one size."""
         return self.encoder.shapes[-1][0]
 
     def code(self, encoded: Tensor) -> Tensor:
-        return encoded[:, : len(self.sizes) * self.code_length].float()
+        return encoded[:, : self.code_length].float()
 
     def all_maps(self, encoded: Tensor) -> list[Tensor]:
         """[n, c, h, w] of every scale, channels last in memory, for which pooling and resizing are faster."""
-        lengths = [len(self.sizes) * self.code_length, *(math.prod(shape) for shape in self.map_shapes)]
+        lengths = [self.code_length, *(math.prod(shape) for shape in self.map_shapes)]
         pieces = encoded[:, : sum(lengths)].split(lengths, 1)[1:]
         shapes = [(height, width, channels) for channels, height, width in self.map_shapes]
         return [one.unflatten(1, shape).permute(0, 3, 1, 2).float() for one, shape in zip(pieces, shapes, strict=True)]
@@ -161,7 +157,7 @@ class Pretrained(Method):
         pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects)
         head = self.fit_defects(pairs, fold[drawn_in]) if self.has_head else None
         found = torch.stack([code.found, local.found, head.found]) if head else None
-        weights = weights_of(torch.cat([self.code(encoded)[:, : self.code_length] for encoded in batches]), found)
+        weights = weights_of(torch.cat([self.code(encoded) for encoded in batches]), found)
         reference = {"channels": channels, "weights": weights, **under("code", code.reference)}
         reference |= under("local", {**local.reference, "hot": hottest_location(local.normal).quantile(USUAL)})
         scores = [(np.arange(n), code.normal), (studied, hottest_location(local.normal))]
@@ -177,13 +173,8 @@ class Pretrained(Method):
     def fit_code(self, batches: Batches, defects: Batches, fold: Tensor, fold_of_defects: Tensor) -> "Fitted":
         codes = torch.cat([self.code(encoded) for encoded in batches])
         changed = torch.cat([codes[:0], *(self.code(encoded) for encoded in defects)])
-        fit = partial(fit_gaussians, d=self.code_length)
-        pair = held_out_pair(codes, fold, changed, fold_of_defects, fit, self.code_surprisal)
-        return Fitted(fit(codes), *pair, share_found(*pair))
-
-    def code_surprisal(self, codes: Tensor, reference: Reference) -> Tensor:
-        """Codes of all sizes → [n]."""
-        return gaussians(codes, reference, self.code_length).sum(1)
+        pair = held_out_pair(codes, fold, changed, fold_of_defects, fit_gaussian, gaussian)
+        return Fitted(fit_gaussian(codes), *pair, share_found(*pair))
 
     def fit_locations(
         self, batches: Batches, defects: Batches, channels: Tensor, fold: Tensor, fold_of_defects: Tensor
@@ -273,7 +264,7 @@ class Pretrained(Method):
     def part_scores(self, encoded: Tensor, reference: Reference) -> Tensor:
         """[n, parts]."""
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
-        scores = [self.code_surprisal(self.code(encoded), part(reference, "code")), hottest_location(surprisal)]
+        scores = [gaussian(self.code(encoded), part(reference, "code")), hottest_location(surprisal)]
         if head := part(reference, "head"):
             scores.append(hottest(self.defect_map(encoded, surprisal, head)))
         return torch.stack(scores, 1)
@@ -309,11 +300,6 @@ class Pairs(NamedTuple):
     surprisal: Tensor
     defects: Batches
     surprisal_of_defects: Tensor
-
-
-def under(prefix: str, entries: Reference) -> dict[str, Tensor]:
-    """The entries with names that begin with the prefix and a dot: `part` takes them out again."""
-    return {f"{prefix}.{name}": value for name, value in entries.items()}
 
 
 def beside(batches: Batches, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -3,16 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from normscope.networks.pretrained import Frozen, two_sizes
 from normscope.networks.resnet import ResNet, layout
 from normscope.objective import Entropy, Information, Separation
 from normscope.objective.cross_entropy import norm_margin
@@ -23,10 +20,11 @@ from normscope.scoring.held_out import two_fold
 from normscope.scoring.local import MOST_MAPS, columns, fit_heat, heat, random_channels
 from normscope.scoring.neighbours import neighbours
 from normscope.scoring.reservoir import Reservoir
-from normscope.scoring.surprisal import fit_gaussian, fit_gaussians, fit_mixture, gaussian, gaussians, mixture
+from normscope.scoring.surprisal import fit_gaussian, fit_mixture, gaussian, mixture
+from normscope.scoring.with_encoder import WithEncoder, frozen_encoder
 from normscope.training.data_parallel import data_parallel
 from normscope.training.device import full_precision
-from normscope.training.method import Batch, Batches, Method, Phase, Record, Reference, part
+from normscope.training.method import Batch, Batches, Phase, Record, Reference, part, under
 from normscope.training.muon import muon_and_adamw
 from normscope.training.schedules import warm_cosine
 from normscope.training.steps import spread, update
@@ -36,9 +34,7 @@ from normscope.views.shifts import rotations
 COMPONENTS = 4
 NEIGHBOURS = 5
 MOST_REFERENCES = 5000
-MOST_SEEN = 2000  # by a pretrained encoder, which takes long
 ROTATIONS = 4
-SIDE = 160  # pixels to which small images are enlarged for a pretrained encoder
 DOUBT_FLOOR = 0.2  # nats added to the std of −log p: the head is overconfident on its training images
 
 
@@ -68,7 +64,7 @@ class Settings(Recipe):
     batch_size: int = 32
 
 
-class Surprisal(Method):
+class Surprisal(WithEncoder):
     """The default: I − β·H + γ·CE with rotated images as negatives and pseudo-anomalies; score = surprisal of features.
 
     Each image enters as a random view in four rotations. I is what a code tells of its rotation, with a linear head as
@@ -84,8 +80,7 @@ class Surprisal(Method):
     of the third term, and as one more class of the head, whose −log p(no labelled anomaly) in each rotation is then a
     further part of the score. Without any the method is the same.
 
-    A few hundred images teach a network less than a pretrained encoder knows, and such an encoder misses what is
-    peculiar to them: with `pretrained` the surprisals of its codes, of the images in two sizes, are half of the score.
+    With `pretrained`, an encoder has half a say (`scoring/with_encoder.py`).
     """
 
     explains = True
@@ -103,13 +98,8 @@ class Surprisal(Method):
         self.encoder = ResNet(shape[0], s.width, s.depth, shape[-1])
         self.head = nn.Linear(self.encoder.dimension, ROTATIONS + 1)  # the last class: a labelled anomaly
         self.register_buffer("shown", torch.zeros(1))  # 1 once there were labelled anomalies
-        self.frozen = Frozen(s.pretrained, SIDE, shape[1:]) if s.pretrained else None
-        self.sizes = two_sizes(SIDE, shape[1:])
+        self.frozen = frozen_encoder(s.pretrained, shape)
         self.trade_off = TradeOff(s.information, s.beta, s.beta_ramp, critics=2)
-
-    def load_pretrained(self) -> None:
-        if self.frozen is not None:
-            self.frozen.restore()
 
     def phases(self) -> list[Phase]:
         s = self.settings
@@ -149,22 +139,6 @@ class Surprisal(Method):
         doubts = torch.stack([rotation - logits[..., :-1].diagonal(dim1=1, dim2=2), every - rotation], 2)
         return torch.stack([layout(stages) for stages in maps], 1), doubts
 
-    @property
-    def encodes(self) -> bool:
-        return self.frozen is not None
-
-    def encode(self, images: Tensor) -> Tensor:
-        """The images; behind their pixels, the codes of the pretrained encoder if there is one."""
-        if self.frozen is None:
-            return images
-        return torch.cat([images.flatten(1), *self.frozen.codes(images, self.sizes)], 1)
-
-    def images(self, encoded: Tensor) -> Tensor:
-        """As `encode` was given them."""
-        if self.frozen is None:
-            return encoded
-        return encoded[:, : math.prod(self.shape)].unflatten(1, self.shape).contiguous()
-
     def finish(self, batches: Batches) -> Reference:
         """A reference for each rotation, the scale of each part of the score, and the local Gaussians."""
         rows, maps = Reservoir(MOST_REFERENCES), Reservoir(MOST_MAPS)
@@ -186,28 +160,9 @@ class Surprisal(Method):
             "mean": side_by_side(usual.mean(0), doubts.mean(0)),
             "deviation": side_by_side(usual.std(0) + 1e-6, doubts.std(0) + DOUBT_FLOOR),
             "weight": side_by_side(torch.ones_like(usual[0]), self.weights(doubts)),
-            **self.fit_frozen(batches),
-            **{f"local.{name}": value for name, value in fit_heat(maps.rows).items()},
+            **self.fit_encoder(batches),
+            **under("local", fit_heat(maps.rows)),
         }
-
-    def fit_frozen(self, batches: Batches) -> Reference:
-        """Gaussians of the pretrained encoder's codes, and the scale of their surprisals; nothing without one."""
-        if self.frozen is None:
-            return {}
-        some = np.arange(min(len(batches), MOST_SEEN)) * len(batches) // min(len(batches), MOST_SEEN)
-        codes = torch.cat([self.frozen_codes(encoded) for encoded in batches.subset(some)])
-        fit, surprisal = partial(fit_gaussians, d=self.code_length), partial(gaussians, d=self.code_length)
-        usual = two_fold(codes, fit, surprisal)
-        scale = {"mean": usual.mean(0), "deviation": usual.std(0) + 1e-6}
-        return {f"frozen.{name}": value for name, value in {**fit(codes), **scale}.items()}
-
-    def frozen_codes(self, encoded: Tensor) -> Tensor:
-        return encoded[:, math.prod(self.shape) :]
-
-    @property
-    def code_length(self) -> int:
-        assert self.frozen is not None
-        return self.frozen.shapes[-1][0]
 
     def weights(self, doubts: Tensor) -> Tensor:
         """[4, 2]: the share of the rotation that the head can tell, and whether any labelled anomalies were shown."""
@@ -236,11 +191,7 @@ class Surprisal(Method):
         parts = side_by_side(torch.stack(surprisals, 1), doubts)
         mean, deviation, weight = (reference[name].to(parts) for name in ("mean", "deviation", "weight"))
         learnt = ((parts - mean) / deviation) @ (weight / weight.sum())
-        if self.frozen is None:
-            return learnt
-        known = part(reference, "frozen")
-        seen = gaussians(self.frozen_codes(encoded), known, self.code_length)
-        return (learnt + ((seen - known["mean"].to(seen)) / known["deviation"].to(seen)).mean(1)) / 2
+        return self.half_each(learnt, encoded, reference)
 
     def local(self, images: Tensor, channels: Tensor) -> Tensor:
         """These channels of all stages, side by side at the grid of the second: [n, c, h, w]."""

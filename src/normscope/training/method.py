@@ -41,6 +41,11 @@ def part(entries: Mapping[str, T], prefix: str) -> dict[str, T]:
     return {name.removeprefix(start): value for name, value in entries.items() if name.startswith(start)}
 
 
+def under(prefix: str, entries: Mapping[str, T]) -> dict[str, T]:
+    """The entries with names that begin with the prefix and a dot: `part` takes them out again."""
+    return {f"{prefix}.{name}": value for name, value in entries.items()}
+
+
 class Batch(NamedTuple):
     """Images of one step, float [n, c, h, w] in [-1, 1]; no anomalous ones ([0, c, h, w]) unless some are labelled."""
 

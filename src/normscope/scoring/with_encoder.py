@@ -1,0 +1,73 @@
+"""Half of a score from a pretrained encoder, beside what a network learnt from scratch."""
+
+import math
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from normscope.networks.pretrained import Frozen, two_sizes
+from normscope.scoring.held_out import two_fold
+from normscope.scoring.surprisal import fit_gaussians, gaussians
+from normscope.training.method import Batches, Method, Reference, part, under
+
+SIDE = 160  # pixels to which small images are enlarged for the encoder
+MOST_SEEN = 2000  # images that its Gaussians are fitted to: each takes long
+
+
+def frozen_encoder(name: str, shape: tuple[int, int, int]) -> Frozen | None:
+    """For images of this shape; none if there is no name."""
+    return Frozen(name, SIDE, shape[1:]) if name else None
+
+
+class WithEncoder(Method):
+    """A method that learns from scratch, and beside which a pretrained encoder, if there is one, has half a say.
+
+    Images teach a network what is peculiar to them, and an encoder knows what they do not show: it describes each in
+    two sizes, and the surprisals of its codes are half of the score. What `finish`, `score` and `explain` get are the
+    images and, behind their pixels, these codes.
+    """
+
+    frozen: Frozen | None
+
+    def load_pretrained(self) -> None:
+        if self.frozen is not None:
+            self.frozen.restore()
+
+    @property
+    def encodes(self) -> bool:
+        return self.frozen is not None
+
+    def encode(self, images: Tensor) -> Tensor:
+        if self.frozen is None:
+            return images
+        return torch.cat([images.flatten(1), *self.frozen.codes(images, two_sizes(SIDE, self.shape[1:]))], 1)
+
+    def images(self, encoded: Tensor) -> Tensor:
+        """As `encode` was given them."""
+        if self.frozen is None:
+            return encoded
+        return encoded[:, : math.prod(self.shape)].unflatten(1, self.shape).contiguous()
+
+    def fit_encoder(self, batches: Batches) -> Reference:
+        """Gaussians of the encoder's codes, and the scale of their surprisals; nothing without one."""
+        if self.frozen is None:
+            return {}
+        d, seen = self.frozen.shapes[-1][0], min(len(batches), MOST_SEEN)
+        some = np.arange(seen) * len(batches) // seen
+        codes = torch.cat([self.frozen_codes(encoded) for encoded in batches.subset(some)])
+        usual = two_fold(codes, partial(fit_gaussians, d=d), partial(gaussians, d=d))
+        fitted = {**fit_gaussians(codes, d), "mean": usual.mean(0), "deviation": usual.std(0) + 1e-6}
+        return under("frozen", fitted)
+
+    def half_each(self, learnt: Tensor, encoded: Tensor, reference: Reference) -> Tensor:
+        """The mean of both, in standard deviations of normal images; what was learnt alone without an encoder."""
+        if self.frozen is None:
+            return learnt
+        known = part(reference, "frozen")
+        seen = gaussians(self.frozen_codes(encoded), known, self.frozen.shapes[-1][0])
+        return (learnt + ((seen - known["mean"].to(seen)) / known["deviation"].to(seen)).mean(1)) / 2
+
+    def frozen_codes(self, encoded: Tensor) -> Tensor:
+        return encoded[:, math.prod(self.shape) :]
