@@ -49,7 +49,7 @@ def choose(some: Store, images: int, anomalies: bool) -> Choice:
     if small and some.grey:
         unlike, half = "the images are small and grey, unlike what a pretrained encoder has seen", {"pretrained": LITE0}
         if images <= FEW:
-            return Choice("surprisal", f"{unlike}, and few; such an encoder has half a say", half)
+            return Choice("surprisal", f"{unlike}, and few, so that such an encoder has half a say", half)
         if images <= MANY:
             return Choice("base", f"{unlike}; such an encoder has half a say", {"score": "surprisal", **half})
         return Choice("base", unlike, {"score": "surprisal"})

@@ -17,6 +17,7 @@ from normscope.objective.information import infonce
 from normscope.scoring.norm import norm_ratio
 from normscope.scoring.pair import fingerprint
 from normscope.scoring.rotated import rotated_surprisal
+from normscope.scoring.surprisal import gaussians
 from normscope.settings import build
 from normscope.training import paper
 from normscope.training.method import Batch, part
@@ -28,6 +29,19 @@ SHAPE = (3, 28, 28)
 
 def images(n, seed=0):
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+
+
+class Batches(list):
+    """All images in one batch."""
+
+    def __init__(self, encoded):
+        super().__init__([encoded])
+
+    def __len__(self):
+        return len(self[0])
+
+    def subset(self, indices):
+        return Batches(self[0][indices])
 
 
 def batch(n, seed=0):
@@ -283,6 +297,41 @@ def test_surprisal_of_the_features_comes_on_top_of_the_ratio():
 def test_surprisal_needs_the_stages_of_a_resnet():
     with pytest.raises(SettingError, match="score=surprisal needs encoder=resnet, not tiny; change one of them"):
         tiny(score="surprisal")
+
+
+def test_a_pretrained_encoder_has_half_a_say_beside_the_surprisal_of_features():
+    alone, both = laptop(score="surprisal").eval(), laptop(score="surprisal", pretrained="efficientnet-lite0").eval()
+    both.load_pretrained()
+    both.encoder.load_state_dict(alone.encoder.state_dict())
+    x = images(30)
+    with torch.no_grad():
+        encoded = both.encode(x)
+        reference = both.finish(Batches(encoded))
+        learnt = alone.score(x, alone.finish(Batches(x)))
+        half = 2 * both.score(encoded, reference) - learnt
+        assert both.images(encoded).equal(x)
+        assert both.code(encoded).allclose(alone.code(x))
+        known = part(reference, "frozen")
+        seen = gaussians(encoded[:, math.prod(SHAPE) :], known, 1280)
+    expected = ((seen - known["mean"]) / known["deviation"]).mean(1)
+    assert half.tolist() == pytest.approx(expected.tolist(), rel=1e-3, abs=1e-3)
+
+
+def test_a_norm_has_no_scale_to_weigh_an_encoder_against():
+    with pytest.raises(SettingError, match="pretrained needs score=surprisal, not ratio; change one of them"):
+        laptop(pretrained="efficientnet-lite0")
+
+
+@pytest.mark.parametrize("settings", [{"score": "surprisal"}, {}, {"preset": "paper", "encoder": "tiny"}])
+def test_where_an_image_is_odd(settings):
+    x = images(60) / 4
+    x[0, :, 8:20, 8:20] = 1.0
+    method = Base(build(Settings, {"width": 16} | settings), SHAPE).eval()
+    with torch.no_grad():
+        heat = method.explain(x, method.finish(Batches(x[1:])))
+    side = heat.shape[-1]
+    inside = heat[:, side // 3 : side // 3 * 2 + 1, side // 3 : side // 3 * 2 + 1].amax((1, 2))
+    assert inside[0] > heat[1:].amax()
 
 
 def test_beta_can_be_given_free_of_the_size_of_the_code():
