@@ -1,4 +1,4 @@
-"""The product's default: the paper's objective with the parts that work on the budget of a laptop."""
+"""The paper's objective with the parts that work on the budget of a laptop."""
 
 import math
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class Settings(Recipe):
 
 
 class Surprisal(WithEncoder):
-    """The default: I − β·H + γ·CE with rotated images as negatives and pseudo-anomalies; score = surprisal of features.
+    """I − β·H + γ·CE with rotated images as negatives and pseudo-anomalies; score = surprisal of features.
 
     Each image enters as a random view in four rotations. I is what a code tells of its rotation, with a linear head as
     critic: the rotation is the positive, the others are the negatives. The head classifies the code of the whole image
