@@ -41,7 +41,7 @@ def choose(some: Store, images: int, anomalies: bool) -> Choice:
     An encoder that learnt from photographs in colour sees more than one that learns from a few hundred images. Small
     grey images, as digits, clothes and small x-rays are, are unlike photographs: a network learns from them, and the
     encoder has half a say unless there are very many. Of thousands, the complete objective of `base` learns as much as
-    `surprisal` in less time; of few it learns less.
+    `surprisal` in less time (docs/theory.md).
     """
     if anomalies:
         return Choice("surprisal", "it learns from labelled anomalies too")
