@@ -81,6 +81,8 @@ def _decoded(found: Outcomes, tally: "_Tally", progress: Callable[[int, int], No
 
 
 def _report(folder: Path, tally: "_Tally", unreadable: list[FileOutcome]) -> Report:
+    duplicates = tuple(tuple(map(tally.path, group)) for group in _equal(tally.digests))
+    tally.digests.clear()  # outliers need as much memory
     return Report(
         folder=printable(folder),
         readable=len(tally.positions),
@@ -94,7 +96,7 @@ def _report(folder: Path, tally: "_Tally", unreadable: list[FileOutcome]) -> Rep
         flat=tuple(tally.flat),
         dim=tuple(tally.dim),
         animated=tuple(tally.animated),
-        duplicates=tuple(tuple(map(tally.path, group)) for group in _equal(tally.digests)),
+        duplicates=duplicates,
         outliers=tuple(Outlier(tally.path(image), score) for image, score in _outliers(tally.thumbnails)),
     )
 
@@ -154,15 +156,17 @@ def _digest(pixels: Pixels) -> bytes:
 def _equal(digests: bytearray) -> list[list[int]]:
     """Groups of images whose digests are the same, in order."""
     every = np.frombuffer(digests, f"S{DIGEST}") if digests else np.empty(0, "S1")
-    _, group, count = np.unique(every, return_inverse=True, return_counts=True)
-    groups: dict[int, list[int]] = {}
-    for image in np.flatnonzero(count[group] > 1).tolist():
-        groups.setdefault(int(group[image]), []).append(image)
-    return [*groups.values()]
+    order = np.argsort(every, kind="stable")
+    ordered = every[order]
+    groups: dict[bytes, list[int]] = {}
+    for place in np.flatnonzero(ordered[1:] == ordered[:-1]):
+        groups.setdefault(ordered[place], [int(order[place])]).append(int(order[place + 1]))
+    return sorted(groups.values())
 
 
 def _outliers(thumbnails: Thumbnails) -> list[tuple[int, float]]:
     """Images and their scores, the worst first."""
     scores = outlier_scores(thumbnails)
-    worst = np.argsort(-scores, kind="stable")
-    return [(int(image), round(float(scores[image]), 2)) for image in worst[scores[worst] > THRESHOLD]]
+    above = np.flatnonzero(scores > THRESHOLD)
+    worst = above[np.argsort(-scores[above], kind="stable")]
+    return [(int(image), round(float(scores[image]), 2)) for image in worst]

@@ -2,6 +2,7 @@
 
 import os
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import overload
@@ -14,14 +15,14 @@ ENCODING = ("utf-8", "surrogatepass")  # any string that is a path, even an impo
 
 
 class Outcomes(Sequence[FileOutcome]):
-    """Outcomes of files that were not decoded, in order; for an image that is the bytes of its name and twelve more.
+    """Outcomes of files that were not decoded, in order; for an image that is the bytes of its name and eight more.
 
     The folder is kept once for neighbours that share it. An outcome is made when it is asked for.
     """
 
     def __init__(self, outcomes: Iterable[FileOutcome]) -> None:
         self._folders: list[str] = []  # each with a separator behind it
-        self._folder = array("I")  # of each file, its position in `_folders`
+        self._starts = array("Q")  # of each folder, the position of its first file
         self._names = bytearray()  # one after the other
         self._ends = array("Q")  # of each name
         self._left_out: dict[int, tuple[Kind, str]] = {}  # by position, what is no image
@@ -34,7 +35,7 @@ class Outcomes(Sequence[FileOutcome]):
         folder, separator, name = str(one.path).rpartition(os.sep)
         if self._folders[-1:] != [folder + separator]:
             self._folders.append(folder + separator)
-        self._folder.append(len(self._folders) - 1)
+            self._starts.append(len(self))
         self._names += name.encode(*ENCODING)
         self._ends.append(len(self._names))
 
@@ -54,4 +55,4 @@ class Outcomes(Sequence[FileOutcome]):
     def path(self, position: int) -> str:
         begin = self._ends[position - 1] if position else 0
         name = self._names[begin : self._ends[position]].decode(*ENCODING)
-        return self._folders[self._folder[position]] + name
+        return self._folders[bisect_right(self._starts, position) - 1] + name

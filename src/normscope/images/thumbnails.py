@@ -11,7 +11,7 @@ from normscope.images.size import Size
 
 __all__ = ["Thumbnails"]
 
-IN_MEMORY = 2**21  # bytes
+IN_MEMORY = 2**20  # bytes
 
 
 class Thumbnails:
@@ -49,7 +49,10 @@ class Thumbnails:
         if isinstance(which, slice):
             begin, end, _ = which.indices(self._count)
             return self._read(begin, end - begin)
-        return np.concatenate([self._read(int(position), 1) for position in which])
+        found = np.empty((len(which), *self._shape), np.uint8)
+        for row, position in enumerate(which.tolist()):
+            found[row] = self._read(position, 1)
+        return found
 
     def _read(self, begin: int, count: int) -> Pixels:
         self._file.seek(begin * self._bytes)
