@@ -18,17 +18,29 @@ from benchmarks.line import append
 from normscope import Detector
 
 SIDE = 16  # pixels of an image
+PEAK = """
+import resource
+
+
+def peak():  # of this process alone: ru_maxrss begins with that of the process which started it
+    with open("/proc/self/status") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+def processor():
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return own.ru_utime + own.ru_stime
+"""
 MEASURE = """
-import contextlib, io, resource, sys
+import contextlib, io, sys
 from normscope.cli import main
 sys.argv = ["normscope", *sys.argv[1:]]
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     main()
-own = resource.getrusage(resource.RUSAGE_SELF)
-print("measured", own.ru_maxrss * 1024, own.ru_utime + own.ru_stime)
+print("measured", peak(), processor())
 """
 INFONCE = """
-import resource, sys, torch
+import sys, torch
 from functools import partial
 from normscope.objective import blocks
 from normscope.objective.critics import dot
@@ -49,16 +61,15 @@ def evaluate(n):
 usual, blocks.MOST_PAIRS = blocks.MOST_PAIRS, 1
 evaluate(4)  # imports what there is to import
 blocks.MOST_PAIRS = usual if how == "blocks" else 2**62
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 evaluate(n)
-own = resource.getrusage(resource.RUSAGE_SELF)
-print("measured", (own.ru_maxrss - before) * 1024, own.ru_utime + own.ru_stime)
+print("measured", peak() - before, processor())
 """
 
 
 def measured(code: str, *arguments: str) -> dict[str, float]:
     """Peak memory in bytes and processor seconds, as the process printed them last."""
-    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", PEAK + code, *arguments], check=True, capture_output=True, text=True)
     _, memory, seconds = done.stdout.splitlines()[-1].split()
     return {"peak": int(memory), "processor": float(seconds)}
 

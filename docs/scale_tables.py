@@ -7,6 +7,7 @@ from lines import grouped, lines, newest
 
 from normscope.tables.layout import markdown_table
 
+RAY_CORES = 2  # of the cluster that `benchmarks/scale.py ray` starts
 SIZES = {"a million": 10**6, "a billion": 10**9}
 
 
@@ -54,7 +55,7 @@ def hours(seconds: float) -> str:
 
 
 def cost() -> str:
-    """Hours of one core and of a hundred, at the processor time an image took."""
+    """Hours of one core and of a hundred, at the processor time an image took; on Ray, at the time by the clock."""
     rates = {}
     if photographs := newest([line for line in lines("speed.jsonl") if line["what"] == "scoring"]):
         taken = [line["seconds"]["eager"]["processor"] / line["images"] for line in photographs]
@@ -64,6 +65,9 @@ def cost() -> str:
     if len(files) > 1:
         least, most = min(files), max(files)
         rates["files of 16×16 pixels, `pca`"] = (files[most] - files[least]) / (most - least)
+    if on_cluster := newest([line for line in lines("scale.jsonl") if line["what"] == "scoring"]):
+        taken = [RAY_CORES / line["per_second"]["ray"] for line in on_cluster]
+        rates["files of 64×64 pixels, `pca`, on Ray, by the clock"] = statistics.median(taken)
     body = [
         [name, what, hours(n * seconds), hours(n * seconds / 100)]
         for what, seconds in rates.items()

@@ -28,6 +28,7 @@ FLOORS = [
         "drift",
         "hotfolder",
         "rowlog",
+        "rows",
         "outliers",
         "inference",
         "forecast",

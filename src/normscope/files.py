@@ -5,7 +5,7 @@ import glob
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -31,11 +31,20 @@ def write_atomically(path: Path, data: bytes | Writer, *, keep_previous: bool = 
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 atomically, or straight into a character device, a FIFO or an open descriptor such as /dev/stdout."""
+    write_lines(path, [text])
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """As `write_text`, of texts that are made one after the other."""
+
+    def write(file: BinaryIO) -> None:
+        file.writelines(line.encode() for line in lines)
+
     if not is_stream(path):
-        write_atomically(path, text.encode())
+        write_atomically(path, write)
         return
     with errors_naming(path), path.open("ab") as file:  # what stdout was redirected to may have lines already
-        file.write(text.encode())
+        write(file)
 
 
 def previous(path: Path) -> Path:

@@ -1,7 +1,7 @@
 """Model: a fitted method as an immutable value; the command line, reports, servers and exports share it."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,16 +104,16 @@ class Model:
         if not self.method.explains:
             raise SettingError(f"the method {self.card['method']} cannot say where an image is surprising; use another")
 
-    def rows(self, paths: Sequence[str | Path]) -> Iterator[Row]:
+    def rows(self, paths: Iterable[str | Path]) -> Iterator[Row]:
         """One row for each file, in order, as they come: two batches of images are in memory at a time."""
         return (one.row for one in self.scored(paths, with_heat=False))
 
-    def scored(self, paths: Sequence[str | Path], *, with_heat: bool, max_pixels: int = MAX_PIXELS) -> Iterator[Scored]:
+    def scored(self, paths: Iterable[str | Path], *, with_heat: bool, max_pixels: int = MAX_PIXELS) -> Iterator[Scored]:
         """As `rows`; with heat maps, for which no image is read or goes through a frozen encoder a second time."""
         if with_heat:
             self.check_explains()
         together = inference.batch_size(self.method)
-        files = [path if isinstance(path, Path) else Path(path) for path in paths]
+        files = (path if isinstance(path, Path) else Path(path) for path in paths)
         for batch in store.in_batches(files, self.size, together, max_pixels=max_pixels):
             yield from self.scored_batch(*batch, with_heat)
 

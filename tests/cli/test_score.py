@@ -132,7 +132,7 @@ def test_no_cell_of_a_csv_is_a_formula(run, model, images, tmp_path, monkeypatch
 
 def test_a_negative_score_stays_a_number():
     row = {"path": "-1.png", "score": -1.4, "p_value": 0.5, "p_estimate": None, "anomalous": False, "error": None}
-    assert as_csv([row]).splitlines()[1] == r'"\x2d1.png",-1.4,0.5,"",False,""'
+    assert [*as_csv([row])][1] == r'"\x2d1.png",-1.4,0.5,"",False,""' + "\r\n"
     assert cell("") == ""
 
 

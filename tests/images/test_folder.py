@@ -1,7 +1,6 @@
 import contextlib
 import errno
 import os
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,7 @@ def left_out(found):
 
 def test_images_are_found_at_every_depth_in_order(tmp_path):
     paths = [picture(tmp_path / name) for name in ("b.png", "a/z.png", "a/b/c.png", "a.png", "c/d/e/f/g.png")]
-    assert scan(tmp_path) == [FileOutcome(path) for path in sorted(paths)]
+    assert [*scan(tmp_path)] == [FileOutcome(path) for path in sorted(paths)]
 
 
 def test_suffixes_in_any_case(tmp_path):
@@ -88,7 +87,7 @@ def test_links_are_followed_and_loops_end(tmp_path):
     }
 
 
-def test_every_entry_is_accounted_for(tmp_path):
+def test_every_entry_is_accounted_for_in_order(tmp_path):
     rng = np.random.default_rng(3)
     folders = [tmp_path]
     for index in range(60):
@@ -108,7 +107,20 @@ def test_every_entry_is_accounted_for(tmp_path):
     found = scan(tmp_path)
     entries = [Path(top) / name for top, folders, files in os.walk(tmp_path) for name in folders + files]
     expected = [entry for entry in entries if entry.is_symlink() or not entry.is_dir()]
-    assert Counter(one.path for one in found) == Counter(expected)
+    assert [one.path for one in found] == sorted(expected)
+
+
+def test_deeper_than_python_recurses(tmp_path):
+    folder = tmp_path
+    for _ in range(1200):
+        folder /= "d"
+        folder.mkdir()
+    image = picture(folder / "a.png")
+    assert images(scan(tmp_path)) == [image]
+    image.unlink()
+    while folder != tmp_path:  # pytest removes what tests leave behind, and recurses
+        folder.rmdir()
+        folder = folder.parent
 
 
 def test_odd_names(tmp_path):
@@ -122,7 +134,7 @@ def test_odd_names(tmp_path):
 def test_a_file_is_taken_as_it_is(tmp_path):
     for name in ("notes.txt", ".hidden", "empty.png"):
         (tmp_path / name).touch()
-        assert scan(tmp_path / name) == [FileOutcome(tmp_path / name)]
+        assert [*scan(tmp_path / name)] == [FileOutcome(tmp_path / name)]
 
 
 IMPOSSIBLE = [
@@ -158,7 +170,7 @@ def refuse(path, *arguments, **options):
 
 def test_folder_that_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", refuse)  # root may read a folder of mode 0
-    assert scan(tmp_path) == [FileOutcome(tmp_path, Kind.UNREADABLE, "cannot be read (Permission denied)")]
+    assert [*scan(tmp_path)] == [FileOutcome(tmp_path, Kind.UNREADABLE, "cannot be read (Permission denied)")]
     with pytest.raises(ImageFolderError, match=r"cannot be read \(Permission denied\); check"):
         check_folder(tmp_path)
 

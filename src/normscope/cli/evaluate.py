@@ -14,6 +14,7 @@ from normscope.cli.score import look_through, save_rows, score_all
 from normscope.cli.targets import check_writable
 from normscope.errors import ImageFolderError
 from normscope.images.notation import printable
+from normscope.rows import Rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +49,7 @@ def evaluate(
         good_rows, bad_rows = scored(loaded, good, bad, csv_file)
         found = evaluated(scores(good_rows, good), scores(bad_rows, bad), loaded.calibration)
         if json:
-            print_json({**as_json(found), "good": good_rows, "bad": bad_rows})
+            print_json({**as_json(found), "good": [*good_rows], "bad": [*bad_rows]})
         else:
             print_evaluation(found, good_rows, bad_rows)
         if unreadable := sum(row["error"] is not None for row in (*good_rows, *bad_rows)):
@@ -56,12 +57,12 @@ def evaluate(
             raise typer.Exit(SOME_UNREADABLE)
 
 
-def scored(model: "Model", good: Path, bad: Path, csv_file: Path | None) -> "tuple[list[Row], list[Row]]":
+def scored(model: "Model", good: Path, bad: Path, csv_file: Path | None) -> tuple[Rows, Rows]:
     """The rows of both folders; interrupted, what there is so far is in the file."""
     given = [look_through([folder]) for folder in (good, bad)]
     if both := {one.path.resolve() for one in given[0]} & {one.path.resolve() for one in given[1]}:
         raise ImageFolderError(f"{printable(min(both))} is among the good and the bad; give two folders apart")
-    rows: tuple[list[Row], list[Row]] = ([], [])
+    rows = Rows(given[0]), Rows(given[1])
     try:
         for some, wanted in zip(rows, given, strict=True):
             score_all(model, wanted, some)

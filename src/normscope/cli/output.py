@@ -1,6 +1,7 @@
 """Results on standard output, everything else on standard error."""
 
 import json
+from collections.abc import Iterable
 
 import typer
 
@@ -16,6 +17,14 @@ def complain(message: str) -> None:
 
 def print_json(result: object) -> None:
     typer.echo(json.dumps(result, allow_nan=False))
+
+
+def print_json_list(items: Iterable[object]) -> None:
+    """As `print_json` of a list, of which only one item needs to be in memory."""
+    print("[", end="")
+    for position, item in enumerate(items):
+        print(", " if position else "", json.dumps(item, allow_nan=False), sep="", end="")
+    print("]")
 
 
 def plural(count: int, word: str) -> str:

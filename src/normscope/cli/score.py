@@ -1,9 +1,11 @@
 """`normscope score`: say of each image how surprising it is."""
 
 import csv
-import io
+import heapq
+import math
+from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -14,14 +16,16 @@ import typer
 from normscope.cli.ending import SOME_UNREADABLE, one_line_errors
 from normscope.cli.opening import import_all, open_model
 from normscope.cli.options import Debug, Device, Json, ModelFile, OtherRate
-from normscope.cli.output import plural, print_json, say
+from normscope.cli.output import plural, print_json, print_json_list, say
 from normscope.cli.progress import bars
 from normscope.cli.targets import check_writable
 from normscope.errors import ImageFolderError, NormscopeError
-from normscope.files import write_text
+from normscope.files import write_lines, write_text
 from normscope.images.folder import check_path, obstacle, scan
 from normscope.images.notation import cell, printable
-from normscope.images.outcome import FileOutcome, Kind
+from normscope.images.outcome import Kind
+from normscope.images.outcomes import Outcomes
+from normscope.rows import Rows
 
 if TYPE_CHECKING:
     from normscope.model import Model, Row, Scored
@@ -66,8 +70,8 @@ def score(
             others = (csv_file, heatmaps, report, None if engine == "auto" else engine)
             score_on_cluster(on, model, paths, false_alarm_rate, parquet, others, json)
             return
-        rows: list[Row] = []
         fitted, wanted = open_model(model, device, false_alarm_rate), look_through(paths)
+        rows = Rows(wanted)
         from normscope.export.engine import with_engine
 
         fitted = with_engine(fitted, model, len(wanted), engine, say)
@@ -79,7 +83,7 @@ def score(
             if csv_file and rows:
                 save_rows(csv_file, rows)
         if json:
-            print_json(rows)
+            print_json_list(rows)
         else:
             print_rows(rows, MOST_SHOWN if csv_file else None)
         say_promise(fitted)
@@ -156,27 +160,25 @@ def follow_with_report(path: Path, file: Path, model: "Model", expected: int, en
     return gathering.add
 
 
-def look_through(paths: Sequence[Path]) -> list[FileOutcome]:
+def look_through(paths: Sequence[Path]) -> Outcomes:
     """Every file to be scored, in order; at least one."""
     if all(obstacle(path) for path in paths):
         check_path(paths[0])
-    found = [one for path in paths for one in scan(path)]
-    wanted = [one for one in found if one.kind is not Kind.IGNORED]
+    found = [scan(path) for path in paths]
+    wanted = Outcomes(one for some in found for one in some if one.kind is not Kind.IGNORED)
     if not wanted:
         raise ImageFolderError("no image was found in what was given; `normscope doctor FOLDER` says why")
-    if len(wanted) < len(found):
-        say(f"{plural(len(found) - len(wanted), 'file')} ignored as no images")
+    if ignored := sum(map(len, found)) - len(wanted):
+        say(f"{plural(ignored, 'file')} ignored as no images")
     return wanted
 
 
-def score_all(
-    model: "Model", wanted: Sequence[FileOutcome], rows: "list[Row]", followers: "Sequence[Follower]" = ()
-) -> None:
+def score_all(model: "Model", wanted: Outcomes, rows: Rows, followers: "Sequence[Follower]" = ()) -> None:
     """Appends a row for each file, so that they are there if something interrupts; `followers` are given each."""
     from normscope.model import Scored
 
     with_heat = bool(followers) and model.method.scaled_heat
-    scored = model.scored([one.path for one in wanted if one.kind is Kind.IMAGE], with_heat=with_heat)
+    scored = model.scored((one.path for one in wanted if one.kind is Kind.IMAGE), with_heat=with_heat)
     with bars() as observer:
         for one in wanted:
             found = next(scored) if one.kind is Kind.IMAGE else Scored(model.row(one.path, one.reason), None)
@@ -188,11 +190,11 @@ def score_all(
 
 def save_rows(path: Path, rows: "Sequence[Row]") -> None:
     """To the file or, if it cannot be written, to standard output, so that none is lost."""
-    text = as_csv(rows)
     try:
-        write_text(path, text)
+        write_lines(path, as_csv(rows))
     except OSError as error:
-        print(text, end="")
+        for line in as_csv(rows):
+            print(line, end="")
         raise NormscopeError(
             f"{printable(path)} cannot be written ({error.strerror}): none of {plural(len(rows), 'row')} is in it, all "
             "are on standard output"
@@ -200,14 +202,20 @@ def save_rows(path: Path, rows: "Sequence[Row]") -> None:
     say(f"wrote {plural(len(rows), 'row')} to {printable(path)}")
 
 
-def as_csv(rows: "Sequence[Row]") -> str:
-    text = io.StringIO(newline="")
+def as_csv(rows: "Sequence[Row]") -> Iterator[str]:
+    """Line by line."""
     # All text is quoted, lest a spreadsheet divide it at a separator of its own and find a formula behind that.
-    writer = csv.DictWriter(text, COLUMNS, quoting=csv.QUOTE_NONNUMERIC)
-    writer.writeheader()
+    writer = csv.DictWriter(Returned(), COLUMNS, quoting=csv.QUOTE_NONNUMERIC)
+    yield writer.writeheader()
     for row in rows:
-        writer.writerow({**row, "path": cell(row["path"]), "error": cell(row["error"] or "")})
-    return text.getvalue()
+        yield writer.writerow({**row, "path": cell(row["path"]), "error": cell(row["error"] or "")})
+
+
+class Returned:
+    """A file that gives back what is written to it: what a `csv.writer` then returns."""
+
+    def write(self, text: str) -> str:
+        return text
 
 
 def say_promise(model: "Model") -> None:
@@ -222,22 +230,28 @@ def say_drift(model: "Model", rows: "Sequence[Row]") -> None:
     from normscope.drift import begin, carried_on
 
     if model.calibration:
-        drift = carried_on(begin(model.calibration), [row["score"] for row in rows if row["score"] is not None])
+        scores = array("d", (row["score"] for row in rows if row["score"] is not None))
+        drift = carried_on(begin(model.calibration), scores)
         if drift.message:
             say(f"note: {drift.message}")
 
 
 def print_rows(rows: "Sequence[Row]", most: int | None = None) -> None:
     """The most surprising first, files that could not be read last; at most so many."""
-    ranked = sorted(rows, key=lambda row: (row["score"] is None, -(row["score"] or 0.0)))
-    for row in ranked[:most]:
+    shown = len(rows) if most is None else min(most, len(rows))
+    for position in heapq.nsmallest(shown, range(len(rows)), key=lambda position: rank(rows[position])):
+        row = rows[position]
         if row["error"] is not None:
             print(f"{'unreadable':>10}  {'':>10}  {'':>9}  {row['path']}: {row['error']}")
             continue
         verdict = {True: "anomalous", False: "normal", None: ""}[row["anomalous"]]
         print(f"{verdict:>10}  {row['score']:10.4g}  {p_shown(row):>9}  {row['path']}")
-    if len(ranked) > len(ranked[:most]):
-        print(f"… and {plural(len(ranked) - len(ranked[:most]), 'other image')}")
+    if len(rows) > shown:
+        print(f"… and {plural(len(rows) - shown, 'other image')}")
+
+
+def rank(row: "Row") -> float:
+    return math.inf if row["score"] is None else -row["score"]
 
 
 def p_shown(row: "Row") -> str:

@@ -67,8 +67,7 @@ def prepare(job: Job, files: Sequence[FileOutcome], in_a_part: int) -> None:
     """Makes the folder, or checks that it is of the same run."""
     from normscope.export.exported import checksum_of
 
-    names = hashlib.sha256("\0".join(str(one.path) for one in files).encode("utf-8", "surrogateescape")).hexdigest()
-    run = {"model": checksum_of(job.model), "files": names, "in_a_part": in_a_part, "rate": job.rate}
+    run = {"model": checksum_of(job.model), "files": checksum_of_names(files), "in_a_part": in_a_part, "rate": job.rate}
     job.folder.mkdir(parents=True, exist_ok=True)
     manifest = job.folder / MANIFEST
     if not manifest.exists():
@@ -77,6 +76,13 @@ def prepare(job: Job, files: Sequence[FileOutcome], in_a_part: int) -> None:
         write_text(manifest, json.dumps(run))
     elif json.loads(manifest.read_text()) != run:
         raise ClusterError(f"{job.folder} has parts of another run (model, files or rate); write to another folder")
+
+
+def checksum_of_names(files: Sequence[FileOutcome]) -> str:
+    digest = hashlib.sha256()
+    for position, one in enumerate(files):
+        digest.update(("\0" * bool(position) + str(one.path)).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def part_file(folder: Path, number: int) -> Path:

@@ -5,11 +5,13 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from normscope.errors import ImageFolderError
 from normscope.images.notation import printable
 from normscope.images.outcome import FileOutcome, Kind, reason_of
+from normscope.images.outcomes import Outcomes
 
 __all__ = ["SUFFIXES", "check_folder", "check_path", "obstacle", "scan"]
 
@@ -20,15 +22,15 @@ SUFFIXES = (  # the usual names of reader.FORMATS
 MISSING = "does not exist"
 
 
-def scan(path: Path) -> list[FileOutcome]:
+def scan(path: Path) -> Outcomes:
     """A file as it is, or everything in a folder and the folders below it, sorted by path. Nothing raises here.
 
     Links are followed. Each real folder is entered once, by its own name rather than by a link where it has both. A
     hidden or unreadable folder is one entry. Whether a file can be decoded is not known yet.
     """
     if reason := obstacle(path):
-        return [FileOutcome(path, Kind.UNREADABLE, reason)]
-    return sorted(_walk(path), key=lambda one: one.path) if path.is_dir() else [FileOutcome(path)]
+        return Outcomes([FileOutcome(path, Kind.UNREADABLE, reason)])
+    return Outcomes(_walk(path) if path.is_dir() else [FileOutcome(path)])
 
 
 def obstacle(path: Path) -> str | None:
@@ -58,29 +60,63 @@ def check_folder(path: Path) -> None:
 
 
 def _walk(root: Path) -> Iterator[FileOutcome]:
-    """Every entry below `root` but the folders entered."""
+    """Every entry below `root` but the folders entered, sorted by path; the names in one branch are in memory."""
+    entrances = _entrances(root)
+    branch = [iter([root])]  # of each folder on the way down, the entries that are left
+    while branch:
+        for entry in branch[-1]:
+            outcome = _outcome(entry) if len(branch) > 1 else None
+            found = outcome or _entered(entry, entrances)
+            if not isinstance(found, FileOutcome):
+                branch.append(found)
+                break
+            yield found
+        else:
+            branch.pop()
+
+
+def _entrances(root: Path) -> dict[tuple[int, int], str]:
+    """By which path each real folder is entered: by a link only where nothing else leads to it."""
     folders, links = [root], deque[Path]()
-    entered: set[tuple[int, int]] = set()
+    entrances: dict[tuple[int, int], str] = {}
     while folders or links:
         folder = folders.pop() if folders else links.popleft()
-        try:
-            status = folder.stat()
-            if (status.st_dev, status.st_ino) in entered:
-                yield FileOutcome(folder, Kind.IGNORED, "link to a folder that was already looked through")
+        with suppress(OSError):  # to be met again, and told of, by `_entered`
+            if (identity := _identity(folder)) in entrances:
                 continue
-            entries = sorted(folder.iterdir())
-        except OSError as error:
-            yield FileOutcome(folder, Kind.UNREADABLE, f"folder cannot be read: {reason_of(error)}")
-            continue
-        entered.add((status.st_dev, status.st_ino))
-        for entry in entries:
-            outcome = _outcome(entry)
-            if outcome is not None:
-                yield outcome
-            elif entry.is_symlink():
-                links.append(entry)
-            else:
-                folders.append(entry)
+            below = _folders_in(folder)
+            entrances[identity] = str(folder)
+            for entry in below:
+                (links if entry.is_symlink() else folders).append(entry)
+    return entrances
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        return sorted(folder / one.name for one in entries if not one.name.startswith(".") and _is_folder(one))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, or into what may not be looked at
+        return False
+
+
+def _entered(folder: Path, entrances: dict[tuple[int, int], str]) -> Iterator[Path] | FileOutcome:
+    """What is in a folder, sorted; or why it is not looked through."""
+    try:
+        identity, names = _identity(folder), sorted(one.name for one in folder.iterdir())
+    except OSError as error:
+        return FileOutcome(folder, Kind.UNREADABLE, f"folder cannot be read: {reason_of(error)}")
+    if entrances.setdefault(identity, str(folder)) != str(folder):
+        return FileOutcome(folder, Kind.IGNORED, "link to a folder that was already looked through")
+    return map(folder.joinpath, names)
 
 
 def _outcome(entry: Path) -> FileOutcome | None:

@@ -5,9 +5,10 @@ import math
 import os
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -91,29 +92,26 @@ def from_paths(
     given), which is gone when the store is. `progress` is told how many of how many files are done.
     """
     room = _room(len(paths), size, memory_limit, scratch)
-    return _stored(paths, _decoded(paths, size, max_pixels, AHEAD), room, progress)
+    return _stored(_decoded(paths, size, max_pixels, AHEAD), room, progress)
 
 
 def in_batches(
-    paths: Sequence[Path], size: Size, together: int, *, max_pixels: int = MAX_PIXELS
+    paths: Iterable[Path], size: Size, together: int, *, max_pixels: int = MAX_PIXELS
 ) -> Iterator[tuple[Store, list[FileOutcome]]]:
     """As `from_paths`, so many files at a time; while the caller works on a batch, the next one is decoded."""
     decoded = _decoded(paths, size, max_pixels, together)
-    for start in range(0, len(paths), together):
-        some = paths[start : start + together]
-        yield _stored(some, decoded, np.empty((len(some), 3, *size), np.uint8))
+    for first in decoded:
+        some = chain([first], islice(decoded, together - 1))
+        yield _stored(some, np.empty((together, 3, *size), np.uint8))
 
 
 def _stored(
-    paths: Sequence[Path],
-    decoded: Iterator[Picture | str],
-    pixels: Pixels,
-    progress: Callable[[int, int], None] | None = None,
+    decoded: Iterable[tuple[Path, Picture | str]], pixels: Pixels, progress: Callable[[int, int], None] | None = None
 ) -> tuple[Store, list[FileOutcome]]:
-    """What is decoded next of these paths, put into `pixels`."""
+    """What was decoded, put into `pixels`, which has room for it."""
     readable: list[Path] = []
     outcomes: list[FileOutcome] = []
-    for path, result in zip(paths, decoded, strict=False):
+    for path, result in decoded:
         if isinstance(result, str):
             outcomes.append(FileOutcome(path, Kind.UNREADABLE, result))
         else:
@@ -121,7 +119,7 @@ def _stored(
             pixels[len(readable)] = result.pixels.transpose(2, 0, 1)
             readable.append(path)
         if progress is not None:
-            progress(len(outcomes), len(paths))
+            progress(len(outcomes), len(pixels))
     shapes = tuple(one.shape for one in outcomes if one.shape)
     return Store(pixels, np.arange(len(readable)), shapes, tuple(readable)), outcomes
 
@@ -176,17 +174,22 @@ def _room(n: int, size: Size, memory_limit: int, scratch: Path | None) -> Pixels
         ) from error
 
 
-def _decoded(paths: Sequence[Path], size: Size, max_pixels: int, ahead: int) -> Iterator[Picture | str]:
-    """Each image at this size or the reason why there is none, in order; so many are decoded ahead."""
-    waiting: deque[Future[Picture | str]] = deque()
+def _decoded(paths: Iterable[Path], size: Size, max_pixels: int, ahead: int) -> Iterator[tuple[Path, Picture | str]]:
+    """Each path with its image at this size or the reason why there is none, in order; so many are decoded ahead."""
+    waiting: deque[tuple[Path, Future[Picture | str]]] = deque()
+
+    def oldest() -> tuple[Path, Picture | str]:
+        path, future = waiting.popleft()
+        return path, future.result()
+
     with ThreadPoolExecutor(THREADS) as pool:
         try:
             for path in paths:
-                waiting.append(pool.submit(_decode, path, size, max_pixels))
+                waiting.append((path, pool.submit(_decode, path, size, max_pixels)))
                 if len(waiting) > ahead:
-                    yield waiting.popleft().result()
+                    yield oldest()
             while waiting:
-                yield waiting.popleft().result()
+                yield oldest()
         finally:
             pool.shutdown(cancel_futures=True)
 
