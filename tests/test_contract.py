@@ -279,7 +279,11 @@ def test_explain_gives_a_map_for_each_image_or_says_that_it_cannot(name):
     assert np.isfinite(maps).all()
 
 
-@every_method
+LEARNT_QUICKLY = {"base", "extension", "knn", "ocsvm", "pca", "pretrained", "random-encoder", "surprisal", "vae"}
+MARKED = [pytest.param(one, marks=() if one in LEARNT_QUICKLY else pytest.mark.slow) for one in method_names()]
+
+
+@pytest.mark.parametrize("name", MARKED)
 def test_learns(name):
     if not find(name)(build(settings_of(name), small(name)), (3, 28, 28)).phases():
         # A control: nothing is trained, but it has seen the normal images and must have some use for them.

@@ -36,6 +36,7 @@ SCRIPTS = {
     "local_models": ["local_models"],
 }
 ALONE = {"entropy_term", "long_run"}  # those with a test of their own
+QUICK = {"beta", "scores", "false_alarms"}  # the others are run by `make test-slow`
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ def check_picture(path: Path) -> None:
         assert len(image.convert("RGB").getcolors(2**20)) > 20, "nothing but paper"
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in SCRIPTS])
 def test_quick_run_leaves_lines_and_a_picture(name, tmp_path, monkeypatch):
     out = tmp_path / f"{name}.jsonl"
     for place, script in enumerate(SCRIPTS[name]):
@@ -125,6 +126,7 @@ runpy.run_path("long_run.py", run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_a_long_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
     """Its checkpoint is found again, and the lines that were written stay."""
     out, picture = tmp_path / "long.jsonl", tmp_path / "p.png"

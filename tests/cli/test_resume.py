@@ -114,6 +114,7 @@ def kill_and_resume(folder, model, moments, epochs):
     return kills
 
 
+@pytest.mark.slow
 def test_two_kills_do_not_change_a_bit(folder, whole, tmp_path):
     model = tmp_path / "model"
     kills = kill_and_resume(folder, model, ["saved", "saving"], EPOCHS)

@@ -7,7 +7,7 @@ from normscope import Detector
 from normscope.methods import find, method_names
 
 SCALED = [name for name in method_names() if find(name).scaled_heat]
-SMALL = {"surprisal": {"width": 16, "depth": 1}, "extension": {}, "pretrained": {"side": 96}}
+SMALL = {"surprisal": {"width": 16, "depth": 1}, "base": {}, "extension": {}, "pretrained": {"side": 96}}
 
 
 def images(n: int, seed: int) -> np.ndarray:
@@ -16,7 +16,7 @@ def images(n: int, seed: int) -> np.ndarray:
 
 
 def test_what_has_a_scale_has_heat_maps():
-    assert {"surprisal", "pretrained", "extension"} == set(SCALED)
+    assert {"surprisal", "pretrained", "base", "extension"} == set(SCALED)
     assert all(find(name).explains for name in SCALED)
 
 

@@ -82,6 +82,7 @@ def test_a_file_that_cannot_be_read_stands_beside_the_others(opened, images, tmp
     assert sorted(names(page)) == ["cut-off.png", "large.png"]
 
 
+@pytest.mark.slow
 def test_two_hundred_images_at_once(opened, tmp_path):
     rng = np.random.default_rng(0)
     paths = [tmp_path / f"{number:03}.png" for number in range(200)]
@@ -216,6 +217,7 @@ def test_axe_finds_nothing_wrong_and_nothing_is_cut_off(opened, images, options)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_sent_fewer_images_at_a_time(opened, images):
     page, sent = opened(allowed="503"), []
 
