@@ -5,6 +5,7 @@ from torch import Tensor
 
 POWER = 0.5  # 0 would add the surprisals, 1 takes about the highest of them
 FALSE_ALARMS = 0.05  # at which self-made defects are counted as found
+SMALL_WHOLE = 9  # times the odds of the whole image, in images too small to look for defects in
 LEAST = 0.02  # weight of a part: so that what it alone is sure of is heard
 
 
@@ -24,7 +25,8 @@ def share_found(normal: Tensor, changed: Tensor) -> Tensor:
 
 def weights_of(codes: Tensor, found: Tensor | None) -> Tensor:
     """How much the parts count, of sum 1, the whole image first; `found` [k] is what share of self-made defects each
-    of them finds. Without any there are two, the other being the hottest location.
+    of them finds. Without any there are two, the other being the hottest location, and images are small: what is wrong
+    with these is mostly that they show another thing.
 
     Pictures of one thing from one place are alike, and what is wrong with such a thing is at some place in it; where
     normal pictures differ from each other, as those of dogs do, an anomaly is another kind of thing. The mean cosine of
@@ -32,7 +34,8 @@ def weights_of(codes: Tensor, found: Tensor | None) -> Tensor:
     by the root of the odds of finding a self-made defect: real ones are of other kinds, so the odds say too much.
     """
     alike = codes.mean(0).square().sum().clamp(0, 1)
-    whole = (1 - alike) ** 4 / ((1 - alike) ** 4 + alike**4)
+    differ = (1 - alike) ** 4 * (SMALL_WHOLE if found is None else 1)
+    whole = differ / (differ + alike**4)
     if found is None:
         weights = torch.stack([whole, 1 - whole])
     else:
