@@ -36,6 +36,13 @@ def test_alike_images_are_judged_by_their_locations():
     assert weights_of(codes_like(alike=True), None).sum() == pytest.approx(1)
 
 
+def test_small_images_are_judged_as_a_whole_sooner_than_those_with_room_for_defects():
+    codes = torch.nn.functional.normalize(torch.ones(1, 8) + torch.eye(8) * 4, dim=1)
+    small, large = weights_of(codes, None), weights_of(codes, torch.tensor([0.5, 0.5]))
+    assert 0.5 < small[0] < 0.98
+    assert small[0] / small[1] > large[0] / large[1]
+
+
 def test_alike_images_are_judged_by_what_finds_self_made_defects():
     weights = weights_of(codes_like(alike=True), torch.tensor([0.5, 0.8, 0.9]))
     code, local, head = weights.tolist()
