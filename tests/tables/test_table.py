@@ -112,6 +112,13 @@ def test_a_setting_that_did_not_exist_yet_is_told():
     assert labels(old, measured()) == ["knn", "knn k unset"]
 
 
+def test_nor_is_one_told_that_was_added_and_is_empty():
+    one = measured(method="surprisal")
+    before = {name: value for name, value in one.cell.settings.items() if name != "pretrained"}
+    old = replace(one, cell=replace(one.cell, settings=before))
+    assert labels(old) == ["surprisal"]
+
+
 def test_the_budget_is_told_where_there_are_several():
     assert labels(measured(), measured(method="surprisal")) == ["knn", "surprisal"]
     assert labels(measured(), measured(budget=None), measured(budget=90, method="surprisal")) == [

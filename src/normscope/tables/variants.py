@@ -69,7 +69,8 @@ def label(variant: Variant, others: Iterable[Variant]) -> str:
 
 
 def changed(variant: Variant) -> list[str]:
-    """`beta=2` for a setting other than the default, `beta unset` for one that was added after the measurement."""
+    """`beta=2` for a setting other than the default, `beta unset` for one that was added after the measurement, unless
+    it is empty by default, and so has added nothing."""
     chosen = variant.chosen()
     preset = chosen.get("preset")
     default = defaults(variant.method, preset if isinstance(preset, str) else None)
@@ -78,7 +79,7 @@ def changed(variant: Variant) -> list[str]:
         "preset": defaults(variant.method).get("preset"),
     }  # another preset is told, not all that it sets
     others = [f"{key}={written(value)}" for key, value in chosen.items() if key not in default or usual[key] != value]
-    return others + [f"{key} unset" for key in default if key not in chosen]
+    return others + [f"{key} unset" for key, value in default.items() if key not in chosen and value != ""]
 
 
 @cache
