@@ -40,6 +40,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--quick", action="store_true", help="digits and a few steps: shows that everything works")
 parser.add_argument("--epochs", type=int, default=12)
 parser.add_argument("--every", type=int, default=2, help="epochs")
+parser.add_argument("--images", type=int, help="of the training images, so many at random; all unless given")
 parser.add_argument("--readings", nargs="+", choices=READINGS, default=list(READINGS))
 parser.add_argument("--datasets", nargs="+", help="of the three tasks, those of these data sets")
 parser.add_argument("--out", type=Path, default=Path("results/long.jsonl"))
@@ -62,7 +63,7 @@ class Lines(Observer):
         data = datasets.load(key["dataset"], given.data_root)
         images, chosen = part(data.test_images, 2000)
         self.normal, self.labels = key["normal"], data.test_labels[chosen]
-        self.train_images = data.task(self.normal).train_images
+        self.train_images, _ = part(data.task(self.normal).train_images, given.images)
         side = 28 if data.test_images.shape[1] <= 28 else 32
         self.train, self.test = read(self.train_images, (side, side)), read(images, (side, side))
         self.contrast = images.reshape(len(images), -1).std(1)
@@ -121,7 +122,7 @@ def detector(reading: str, epochs: int) -> Detector:
 def measure(reading: str, dataset: str, normal: int) -> None:
     """What is missing of a run."""
     key = {"dataset": dataset, "method": "base", "reading": reading, "normal": normal, "seed": 0}
-    key["epochs"] = given.epochs
+    key |= {"epochs": given.epochs} | ({"train_images": given.images} if given.images else {})
     done = [line for line in results.read(given.out) if key.items() <= line.items()]
     if done and done[-1]["epoch"] >= given.epochs:
         return
@@ -130,7 +131,7 @@ def measure(reading: str, dataset: str, normal: int) -> None:
     if not done:
         untrained = detector(reading, 0).fit(lines.train_images)
         lines.write(untrained.model.method, {"epoch": 0, "step": 0, "seconds": 0.0})
-    run = f"{reading.split()[0]}-{dataset}-{normal}-{given.epochs}"
+    run = "-".join(map(str, (reading.split()[0], dataset, normal, given.epochs, given.images or "all")))
     kept = given.out.with_name(f"{given.out.stem}-{run}.checkpoint")
     trained.fit(lines.train_images, allow_collapse=True, checkpoint=kept, resume=True, observer=lines)
     checkpoint.remove(kept)

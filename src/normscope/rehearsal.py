@@ -161,7 +161,8 @@ class Stand:
 
     method: Method
     pixels: Tensor  # [k, c, h, w] of the batch
-    indices: npt.NDArray[np.intp]
+    total: int  # images
+    indices: npt.NDArray[np.intp]  # modulo the number of images
     together: int
     encoders: dict[str, Encoder]
     encode: Callable[[Tensor], Tensor]
@@ -175,7 +176,7 @@ class Stand:
         encoder = self.encoder()
         for start in range(0, len(self), self.together):
             chosen = self.indices[start : start + self.together]
-            encoder.images.update(chosen.tolist())
+            encoder.images.update((chosen if self.encode != self.method.encode else chosen % self.total).tolist())
             encoder.asked += len(chosen)
             yield encoder.made[torch.from_numpy(chosen % len(encoder.made))].to(self.pixels.device)
 
@@ -196,6 +197,10 @@ class Stand:
     def through(self, encode: Callable[[Tensor], Tensor]) -> "Stand":
         return replace(self, encode=encode)
 
+    def repeated(self, times: int) -> "Stand":
+        again = [self.indices + number * self.total for number in range(times)]
+        return replace(self, indices=np.concatenate(again))
+
 
 class Rehearsed(NamedTuple):
     """One fold: seconds to fit its reference and to score it without the encoding, of how many images, and encoders."""
@@ -207,8 +212,8 @@ class Rehearsed(NamedTuple):
 
     def encoded(self, n: int, folds: int) -> list[float]:
         """How many of n images each encoder is asked for in a run, at least once: folds draw other images each."""
-        shares = [min(1.0, len(one.images) / self.others) for one in self.encoders]
-        return [n * (1 - (1 - share) ** folds) for share in shares]
+        shares = [len(one.images) / self.others for one in self.encoders]
+        return [n * (share if share >= 1 else 1 - (1 - share) ** folds) for share in shares]
 
     def kept(self, n: int, folds: int) -> int:
         """Bytes of encodings that a run keeps."""
@@ -248,7 +253,8 @@ def rehearse_encoded(ready: Prepared, others: Indices, own: Indices) -> Rehearse
     method, options = ready.method.eval(), ready.options
     together = min(loop.FINISH_BATCH, max(1, MOST_PIXELS // math.prod(method.shape[1:])), len(ready.normal))
     pixels, encoders = to_float(ready.normal[:together], options.device), dict[str, Encoder]()
-    images = Stand(method, pixels, others[: method.most_references], together, encoders, method.encode)
+    given = others[: method.most_references]
+    images = Stand(method, pixels, len(ready.normal), given, together, encoders, method.encode)
     with seeded(options.seed, loop.FINISH), torch.no_grad():
         began = time.perf_counter()
         reference = method.finish(images)

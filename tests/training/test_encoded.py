@@ -79,3 +79,18 @@ def test_what_does_not_fit_into_the_cache_is_encoded_again():
     expected = torch.cat(list(images))
     assert torch.cat(list(images)).tolist() == expected.tolist()
     assert method.given == [5, 3]
+
+
+def test_repeated_images_are_encoded_anew_by_a_random_function_alone():
+    method, drawn = Doubling(), []
+
+    def numbered(images):
+        drawn.extend(range(len(drawn), len(drawn) + len(images)))
+        return torch.cat([images[:, 0, 0], torch.tensor(drawn[-len(images) :])[:, None]], 1)
+
+    images = Encoded(method, PIXELS, CPU, 2).subset(np.array([4, 1]))
+    assert torch.cat(list(images.repeated(3)))[:, 0].tolist() == pytest.approx([1.2, -1.2] * 3)
+    assert sum(method.given) == 2
+    random = images.through(numbered).repeated(3)
+    assert torch.cat(list(random)).T.tolist() == [pytest.approx([0.6, -0.6] * 3), list(range(6))]
+    assert torch.cat(list(random.subset(np.array([5, 0]))))[:, 1].tolist() == [5, 0]  # kept, not drawn again

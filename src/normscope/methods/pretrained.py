@@ -34,7 +34,7 @@ from normscope.scoring.survival import fit_survival, survival
 from normscope.training.method import Batches, Method, Reference, part, under
 from normscope.views.defects import defective
 
-MOST_DEFECTIVE = 400  # images that self-made defects are drawn into
+MOST_DEFECTIVE, MOST_TIMES = 400, 3  # images that self-made defects are drawn into; few of them more than once
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 ROWS = 150  # of an image, at most, for the head
 TOGETHER = 2  # images whose fine maps are worked on at once: those of more leave the processor's cache
@@ -148,13 +148,15 @@ class Pretrained(Method):
         n = len(batches)
         studied = spread(n, self.settings.local_references)
         drawn_in = studied[spread(len(studied), MOST_DEFECTIVE)] if self.has_head else studied[:0]
-        defects = batches.subset(drawn_in).through(self.encode_defective)
+        times = min(MOST_TIMES, max(1, MOST_DEFECTIVE // len(studied)))
+        defects = batches.subset(drawn_in).through(self.encode_defective).repeated(times)
         channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), self.settings.channels)
         fold = random_folds(n)
-        code = self.fit_code(batches, defects, fold, fold[drawn_in])
-        local = self.fit_locations(batches.subset(studied), defects, channels, fold[studied], fold[drawn_in])
+        fold_of_defects = fold[drawn_in].repeat(times)
+        code = self.fit_code(batches, defects, fold, fold_of_defects)
+        local = self.fit_locations(batches.subset(studied), defects, channels, fold[studied], fold_of_defects)
         near = local.normal[np.searchsorted(studied, drawn_in)]
-        pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects)
+        pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects, times)
         head = self.fit_defects(pairs, fold[drawn_in]) if self.has_head else None
         found = torch.stack([code.found, local.found, head.found]) if head else None
         weights = weights_of(torch.cat([self.code(encoded) for encoded in batches]), found)
@@ -191,25 +193,27 @@ class Pretrained(Method):
         What it has `found` is what it finds when fitted to images with the other family of defects: real ones are like
         neither.
         """
-        rows = self.rows(pairs)
+        rows, n = self.rows(pairs), len(fold)
+        image = np.arange(n * pairs.times) % n
         if not all(any(len(rows.defects[i]) for i in np.flatnonzero(rows.family == one)) for one in (0, 1)):
             return None
         odds = torch.empty(len(fold), *self.map_shapes[0][1:]).to(pairs.surprisal)
         for one in fold.unique():
             own = np.flatnonzero(fold.numpy() == one.item())
-            head = fit_to(rows, np.flatnonzero(fold.numpy() != one.item()))
+            head = fit_to(rows, np.flatnonzero(fold.numpy()[image] != one.item()))
             odds[own] = self.defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head)
         scores = torch.empty(2, len(fold)).to(odds)
         for family in (0, 1):
-            own, head = np.flatnonzero(rows.family == family), fit_to(rows, np.flatnonzero(rows.family != family))
+            own, head = np.flatnonzero(rows.family[:n] == family), fit_to(rows, np.flatnonzero(rows.family != family))
             scores[0, own] = hottest(self.defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head))
             scores[1, own] = hottest(self.defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], head))
-        return Fitted(fit_to(rows, np.arange(len(fold))), odds, odds[:0], share_found(*scores))
+        return Fitted(fit_to(rows, np.arange(len(image))), odds, odds[:0], share_found(*scores))
 
     def rows(self, pairs: "Pairs") -> "Rows":
         """Of each image: at locations of it as it was and far from its defects, and at these."""
         normal, positive, families = list[Tensor](), list[Tensor](), list[Tensor]()
-        as_it_was, changed = beside(pairs.normal, pairs.surprisal), beside(pairs.defects, pairs.surprisal_of_defects)
+        again = pairs.normal.repeated(pairs.times), pairs.surprisal.repeat(pairs.times, 1, 1)
+        as_it_was, changed = beside(*again), beside(pairs.defects, pairs.surprisal_of_defects)
         for one, other in zip(as_it_was, changed, strict=True):
             maps, (family, covered) = self.evidence(*other), self.drawn(other[0])
             far = F.max_pool2d(covered[:, None], 5, 1, 2)[:, 0] == 0
@@ -294,12 +298,14 @@ class Fitted(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Images as they are and with self-made defects, each with the held-out surprisals [n, h, w] of its locations."""
+    """Images as they are and, so many times over, with self-made defects, each with the held-out surprisals [n, h, w]
+    of its locations."""
 
     normal: Batches
     surprisal: Tensor
     defects: Batches
     surprisal_of_defects: Tensor
+    times: int
 
 
 def beside(batches: Batches, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -45,7 +45,7 @@ class Encoded:
     batch_size: int
     doing: str = "scoring"
     observer: Observer = field(default_factory=Observer)
-    indices: npt.NDArray[np.intp] | None = None  # None: all
+    indices: npt.NDArray[np.intp] | None = None  # modulo the number of images; None: all
     cache: Cache = field(default_factory=Cache)
     encode: Callable[[Tensor], Tensor] | None = None  # None: that of the method
 
@@ -76,13 +76,21 @@ class Encoded:
         """The same images, encoded by another function, which has a name of its own."""
         return replace(self, encode=encode)
 
+    def repeated(self, times: int) -> "Encoded":
+        """The images so many times over; a function other than the method's encodes each anew."""
+        every = np.arange(len(self)) if self.indices is None else self.indices
+        again = [every + number * len(self.pixels) for number in range(times)]
+        return replace(self, indices=np.concatenate(again))
+
     def encoded(self, chosen: npt.NDArray[np.intp]) -> Tensor:
         encode = self.encode or self.method.encode
-        if self.encode is None and not self.method.encodes:
-            return to_float(self.pixels[chosen], self.device)
+        if self.encode is None:
+            chosen = chosen % len(self.pixels)
+            if not self.method.encodes:
+                return to_float(self.pixels[chosen], self.device)
         keys, kept = [(encode.__name__, int(index)) for index in chosen], self.cache.kept
         new = [key for key in keys if key not in kept]
-        places = np.array([index for _, index in new], dtype=np.intp)
+        places = np.array([index for _, index in new], dtype=np.intp) % len(self.pixels)
         made = encode(to_float(self.pixels[places], self.device)).cpu() if new else ()
         fresh = dict(zip(new, made, strict=True))
         result = [fresh[key] if key in fresh else kept[key] for key in keys]

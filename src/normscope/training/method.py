@@ -29,7 +29,10 @@ class Batches(Protocol):
         """Of these images, in this order."""
 
     def through(self, encode: Callable[[Tensor], Tensor]) -> "Batches":
-        """The same images, encoded by another function."""
+        """The same images, encoded by another function, which may be random."""
+
+    def repeated(self, times: int) -> "Batches":
+        """The images so many times over: a random function encodes each anew."""
 
 
 T = TypeVar("T")
