@@ -1,21 +1,22 @@
 """Surprisal of what an encoder sees that learnt from ImageNet: of an image, of its hottest location, of defects."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.images.size import SMALL
 from normscope.networks.pretrained import LITE0, Frozen, unit_code
 from normscope.scoring.combination import FALSE_ALARMS, combined, share_found, weights_of
-from normscope.scoring.defects import Rows, fit_to, hottest, logits, rows_at
+from normscope.scoring.defect_maps import Fitted, Pairs, defect_map, fit_defects, with_defects
+from normscope.scoring.defects import hottest
 from normscope.scoring.held_out import held_out, held_out_pair, random_folds
+from normscope.scoring.layout import Layout
 from normscope.scoring.local import (
     MOST_MAPS,
     USUAL,
@@ -32,15 +33,11 @@ from normscope.scoring.local import hottest as hottest_location
 from normscope.scoring.surprisal import fit_gaussian, gaussian
 from normscope.scoring.survival import fit_survival, survival
 from normscope.training.method import Batches, Method, Reference, part, under
-from normscope.views.defects import defective
 
 MOST_DEFECTIVE, MOST_TIMES = 400, 3  # images that self-made defects are drawn into; few of them more than once
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
-ROWS = 150  # of an image, at most, for the head
-TOGETHER = 2  # images whose fine maps are worked on at once: those of more leave the processor's cache
 WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat, times the ratio of their weights
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
-COVERED = 0.15  # share of a location that a defect must cover to count as one
 
 Indices = npt.NDArray[np.intp]
 
@@ -89,6 +86,8 @@ class Pretrained(Method):
         super().__init__(settings, shape)
         self.encoder = Frozen(settings.encoder, settings.side, shape[1:])
         self.has_head = settings.defects == "yes" or (settings.defects == "auto" and min(shape[1:]) > SMALL)
+        finest = 0 if self.has_head else 1  # the map at 1/4 is for the head alone
+        self.layout = Layout(self.encoder.shapes[-1][0], tuple(self.encoder.shapes[finest:-1]))
 
     @property
     def most_references(self) -> int:
@@ -97,44 +96,24 @@ class Pretrained(Method):
     def load_pretrained(self) -> None:
         self.encoder.restore(self.settings.weights)
 
-    @property
-    def map_shapes(self) -> list[torch.Size]:
-        """(c, h, w) of the maps that are encoded, the finest first: that one is for the head alone."""
-        return self.encoder.shapes[0 if self.has_head else 1 : -1]
-
     def encode(self, images: Tensor) -> Tensor:
-        """The code and the maps, one after the other; channels come last, as in memory."""
         *maps, last = self.encoder(images)
-        seen = [one.permute(0, 2, 3, 1).flatten(1) for one in maps[-len(self.map_shapes) :]]
-        return torch.cat([unit_code(last), *seen], 1)
+        return self.layout.rows(unit_code(last), *maps[-len(self.layout.map_shapes) :])
 
     def encode_defective(self, images: Tensor) -> Tensor:
-        """`encode` of the images with self-made defects; behind it their family, and the share of each location that
-        they cover."""
-        changed, where, family = defective(images)
-        covered = F.adaptive_avg_pool2d(where[:, None].float(), (self.map_shapes[0][1], self.map_shapes[0][2]))
-        return torch.cat([self.encode(changed), family[:, None], covered.flatten(1)], 1)
-
-    @property
-    def code_length(self) -> int:
-        return self.encoder.shapes[-1][0]
+        """`encode` of the images with self-made defects, and behind it what is known of these."""
+        changed, known = with_defects(images, self.layout.finest)
+        return torch.cat([self.encode(changed), known], 1)
 
     def code(self, encoded: Tensor) -> Tensor:
-        return encoded[:, : self.code_length].float()
-
-    def all_maps(self, encoded: Tensor) -> list[Tensor]:
-        """[n, c, h, w] of every scale, channels last in memory, for which pooling and resizing are faster."""
-        lengths = [self.code_length, *(math.prod(shape) for shape in self.map_shapes)]
-        pieces = encoded[:, : sum(lengths)].split(lengths, 1)[1:]
-        shapes = [(height, width, channels) for channels, height, width in self.map_shapes]
-        return [one.unflatten(1, shape).permute(0, 3, 1, 2).float() for one, shape in zip(pieces, shapes, strict=True)]
+        return self.layout.code(encoded)
 
     def maps(self, encoded: Tensor, channels: Tensor) -> Tensor:
         """[n, c, h, w]: these channels of the maps at 1/8 and 1/16, side by side.
 
         Averaged over 3 × 3 locations where defects are looked for: what is a little out of place differs less.
         """
-        coarse = self.all_maps(encoded)[-2:]
+        coarse = self.layout.maps(encoded)[-2:]
         if self.has_head:
             coarse = [with_neighbours(one) for one in coarse]
         return columns(coarse, grid_of(coarse[0].shape[2:]))[:, channels]
@@ -157,7 +136,7 @@ class Pretrained(Method):
         local = self.fit_locations(batches.subset(studied), defects, channels, fold[studied], fold_of_defects)
         near = local.normal[np.searchsorted(studied, drawn_in)]
         pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects, times)
-        head = self.fit_defects(pairs, fold[drawn_in]) if self.has_head else None
+        head = fit_defects(pairs, fold[drawn_in], self.layout) if self.has_head else None
         found = torch.stack([code.found, local.found, head.found]) if head else None
         weights = weights_of(torch.cat([self.code(encoded) for encoded in batches]), found)
         reference = {"channels": channels, "weights": weights, **under("code", code.reference)}
@@ -172,7 +151,7 @@ class Pretrained(Method):
         reference |= under("survival", fit_survival(parts))
         return reference, combined(held_out(parts, fold.to(parts.device), fit_survival, survival), weights)
 
-    def fit_code(self, batches: Batches, defects: Batches, fold: Tensor, fold_of_defects: Tensor) -> "Fitted":
+    def fit_code(self, batches: Batches, defects: Batches, fold: Tensor, fold_of_defects: Tensor) -> Fitted:
         codes = torch.cat([self.code(encoded) for encoded in batches])
         changed = torch.cat([codes[:0], *(self.code(encoded) for encoded in defects)])
         pair = held_out_pair(codes, fold, changed, fold_of_defects, fit_gaussian, gaussian)
@@ -180,48 +159,12 @@ class Pretrained(Method):
 
     def fit_locations(
         self, batches: Batches, defects: Batches, channels: Tensor, fold: Tensor, fold_of_defects: Tensor
-    ) -> "Fitted":
+    ) -> Fitted:
         """Its `normal` and `defects` are surprisals of locations, [n, h, w]."""
         maps = torch.cat([self.maps(encoded, channels) for encoded in batches])
         changed = torch.cat([maps[:0], *(self.maps(encoded, channels) for encoded in defects)])
         pair = held_out_pair(maps, fold, changed, fold_of_defects, fit_local, local_surprisal)
         return Fitted(fit_local(maps), *pair, share_found(*map(hottest_location, pair)))
-
-    def fit_defects(self, pairs: "Pairs", fold: Tensor) -> "Fitted | None":
-        """The head: its `normal` are log odds of a defect, [n, h, w]; None if no defect can be seen.
-
-        What it has `found` is what it finds when fitted to images with the other family of defects: real ones are like
-        neither.
-        """
-        rows, n = self.rows(pairs), len(fold)
-        image = np.arange(n * pairs.times) % n
-        if not all(any(len(rows.defects[i]) for i in np.flatnonzero(rows.family == one)) for one in (0, 1)):
-            return None
-        odds = torch.empty(len(fold), *self.map_shapes[0][1:]).to(pairs.surprisal)
-        for one in fold.unique():
-            own = np.flatnonzero(fold.numpy() == one.item())
-            head = fit_to(rows, np.flatnonzero(fold.numpy()[image] != one.item()))
-            odds[own] = self.defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head)
-        scores = torch.empty(2, len(fold)).to(odds)
-        for family in (0, 1):
-            own, head = np.flatnonzero(rows.family[:n] == family), fit_to(rows, np.flatnonzero(rows.family != family))
-            scores[0, own] = hottest(self.defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head))
-            scores[1, own] = hottest(self.defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], head))
-        return Fitted(fit_to(rows, np.arange(len(image))), odds, odds[:0], share_found(*scores))
-
-    def rows(self, pairs: "Pairs") -> "Rows":
-        """Of each image: at locations of it as it was and far from its defects, and at these."""
-        normal, positive, families = list[Tensor](), list[Tensor](), list[Tensor]()
-        again = pairs.normal.repeated(pairs.times), pairs.surprisal.repeat(pairs.times, 1, 1)
-        as_it_was, changed = beside(*again), beside(pairs.defects, pairs.surprisal_of_defects)
-        for one, other in zip(as_it_was, changed, strict=True):
-            maps, (family, covered) = self.evidence(*other), self.drawn(other[0])
-            far = F.max_pool2d(covered[:, None], 5, 1, 2)[:, 0] == 0
-            anywhere = rows_at(self.evidence(*one), torch.ones_like(far), ROWS)
-            normal += map(torch.cat, zip(anywhere, rows_at(maps, far, ROWS), strict=True))
-            positive += rows_at(maps, covered > COVERED, ROWS)
-            families.append(family)
-        return Rows(normal, positive, torch.cat(families).cpu().numpy())
 
     def completed(self, scores: Sequence[tuple[Indices, Tensor]], batches: Batches, reference: Reference) -> Tensor:
         """[n, parts]: held-out scores of each part; of images that it was not fitted to, those under the reference."""
@@ -233,27 +176,6 @@ class Pretrained(Method):
             own = torch.cat([self.part_scores(encoded, reference) for encoded in batches.subset(rest)])
             result[rest] = torch.where(result[rest].isnan(), own, result[rest])
         return result
-
-    def defect_maps(self, images: Batches, surprisal: Tensor, head: Reference) -> Tensor:
-        """`defect_map` of all batches."""
-        found = (self.defect_map(encoded, one, head) for encoded, one in beside(images, surprisal))
-        return torch.cat([surprisal.new_empty(0, *self.map_shapes[0][1:]), *found])
-
-    def evidence(self, encoded: Tensor, surprisal: Tensor) -> list[Tensor]:
-        """What the head judges locations by, [n, c, h, w] of several scales: the maps, and the surprisal [n, h, w] of
-        locations by themselves and with their neighbours."""
-        return [*self.all_maps(encoded), torch.stack([surprisal, smooth(surprisal)], 1).clamp(min=1e-3).log()]
-
-    def defect_map(self, encoded: Tensor, surprisal: Tensor, head: Reference) -> Tensor:
-        """[n, h, w]: log odds of a defect at every location; few images at a time, for their fine maps are large."""
-        few = zip(encoded.split(TOGETHER), surprisal.split(TOGETHER), strict=True)
-        return torch.cat([logits(self.evidence(*pair), head) for pair in few])
-
-    def drawn(self, encoded: Tensor) -> tuple[Tensor, Tensor]:
-        """What `encode_defective` has behind the rest: the family [n], and the share [n, h, w] that defects cover."""
-        grid = self.map_shapes[0][1:]
-        behind = encoded[:, -math.prod(grid) - 1 :].float()
-        return behind[:, 0], behind[:, 1:].unflatten(1, grid)
 
     def summary(self, reference: Reference) -> str | None:
         counts = [
@@ -270,7 +192,7 @@ class Pretrained(Method):
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
         scores = [gaussian(self.code(encoded), part(reference, "code")), hottest_location(surprisal)]
         if head := part(reference, "head"):
-            scores.append(hottest(self.defect_map(encoded, surprisal, head)))
+            scores.append(hottest(defect_map(encoded, surprisal, head, self.layout)))
         return torch.stack(scores, 1)
 
     def score(self, encoded: Tensor, reference: Reference) -> Tensor:
@@ -283,37 +205,8 @@ class Pretrained(Method):
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), local)
         if not head:
             return smooth(surprisal) / local["hot"]
-        heat = log_heat(self.defect_map(encoded, surprisal, head), surprisal, head["warmth"])
+        heat = log_heat(defect_map(encoded, surprisal, head, self.layout), surprisal, head["warmth"])
         return (heat - head["hot"]).exp()
-
-
-class Fitted(NamedTuple):
-    """A part of the score: what is fitted to all images, held-out scores or maps of normal images and of those with
-    self-made defects, and the share of these that it finds."""
-
-    reference: Reference
-    normal: Tensor
-    defects: Tensor
-    found: Tensor
-
-
-class Pairs(NamedTuple):
-    """Images as they are and, so many times over, with self-made defects, each with the held-out surprisals [n, h, w]
-    of its locations."""
-
-    normal: Batches
-    surprisal: Tensor
-    defects: Batches
-    surprisal_of_defects: Tensor
-    times: int
-
-
-def beside(batches: Batches, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each batch, and of values [n, ...] those of its images."""
-    start = 0
-    for batch in batches:
-        yield batch, values[start : start + len(batch)]
-        start += len(batch)
 
 
 def spread(n: int, most: int) -> Indices:
