@@ -15,10 +15,9 @@ from torch.nn.utils import parameters_to_vector
 from normscope.training.method import Reference
 
 HIDDEN = 64
-FEWEST, MOST, EPOCHS = 150, 600, 4  # steps, and how often a normal row may be drawn for them
+FEWEST, MOST, EPOCHS = 150, 1500, 4  # steps, and how often a normal row may be drawn for them
 RATE, DECAY, BETAS = 3e-3, 1e-2, (0.9, 0.999)  # of AdamW
 DEFECTS, NORMAL = 128, 256  # rows in a step
-DROPPED = 0.2  # share of the features of a row that are set to their mean in a step: no few of them decide
 HOTTEST = 20  # locations whose mean is the score of an image
 
 
@@ -51,7 +50,7 @@ def fit_head(normal: Tensor, defects: Tensor) -> Reference:
         values = start.detach().to(normal.device).requires_grad_()
         first, second = torch.zeros_like(values), torch.zeros_like(values)  # moments of the gradient
         for step in range(steps):
-            rows = F.dropout(torch.cat([drawn(defects, DEFECTS), drawn(normal, NORMAL)]), DROPPED)
+            rows = torch.cat([drawn(defects, DEFECTS), drawn(normal, NORMAL)])
             loss = F.binary_cross_entropy_with_logits(odds(rows, layers(values, widths)), label)
             (gradient,) = torch.autograd.grad(loss, values)
             rate = RATE * (1 + math.cos(math.pi * step / steps)) / 2
