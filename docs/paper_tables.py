@@ -161,7 +161,11 @@ def ratio_of_norms(points: Sequence[Mapping[str, float]]) -> str:
 def long() -> str:
     """The long runs: AUROC of the norm, of its ratio form and of the surprisal of the same codes; losses and norms."""
     body = []
-    for (name, *task), own in grouped(lines("long.jsonl"), lambda line: (line["reading"], *task_of(line))).items():
+
+    def run(line: Result) -> tuple:
+        return line["reading"], line["epochs"], line.get("train_images"), *task_of(line)
+
+    for (name, _, images, *task), own in grouped(lines("long.jsonl"), run).items():
         epochs = {line["epoch"]: line for line in own}  # of an epoch that was measured twice, the last
         trained = [line for epoch, line in sorted(epochs.items()) if epoch]
         if not trained:
@@ -170,7 +174,7 @@ def long() -> str:
         others = [norm for label, norm in enumerate(last["norms"]) if label != last["normal"]]
         body.append(
             [
-                f"{name}, {title(*task)}",
+                f"{name}, {title(*task)}" + (f", {images} images" if images else ""),
                 f"{last['epoch']} ({last['step']})",
                 f"{max(0.0, last['information']):.2f}",
                 f"{last['beta'] * last['entropy']:.2f}",

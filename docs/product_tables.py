@@ -120,7 +120,7 @@ def by_amount(
             *(cell(cells[place]) if (place := (method, *task, n)) in cells else shown(None) for n in amounts),
         ]
         for method in dict.fromkeys(line["method"] for line in own)
-        for task in tasks_of(own)
+        for task in tasks_of(line for line in own if line["method"] == method)
     ]
     return markdown_table([what, *map(amount, amounts)], *body)
 

@@ -20,7 +20,7 @@ options = read_options(__doc__, "results/contamination.jsonl", "docs/contaminati
 torch.set_num_threads(options.threads)
 normals, tests = (200, 60) if options.quick else (2000, 2000)
 shares = (0.0, 0.1) if options.quick else (0.0, 0.01, 0.05, 0.1)
-methods = ("surprisal",) if options.quick else ("surprisal", "pretrained")
+methods = ("surprisal",) if options.quick else ("surprisal", "pretrained", "auto")
 
 
 def measure(dataset: str, normal: int, method: str, share: float, excluding: bool) -> dict:

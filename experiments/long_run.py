@@ -119,11 +119,17 @@ def detector(reading: str, epochs: int) -> Detector:
     return Detector("base", settings=READINGS[reading], epochs=epochs, budget=None, false_alarm_rate=None, device="cpu")
 
 
+def of_this_length() -> list[dict]:
+    """Lines of as many epochs with as many training images; older ones do not say that these were all."""
+    every = [{"train_images": None, **line} for line in results.read(given.out)]
+    return [line for line in every if (line["epochs"], line["train_images"]) == (given.epochs, given.images)]
+
+
 def measure(reading: str, dataset: str, normal: int) -> None:
     """What is missing of a run."""
     key = {"dataset": dataset, "method": "base", "reading": reading, "normal": normal, "seed": 0}
-    key |= {"epochs": given.epochs} | ({"train_images": given.images} if given.images else {})
-    done = [line for line in results.read(given.out) if key.items() <= line.items()]
+    key |= {"epochs": given.epochs, "train_images": given.images}
+    done = [line for line in of_this_length() if key.items() <= line.items()]
     if done and done[-1]["epoch"] >= given.epochs:
         return
     trained = detector(reading, given.epochs)
@@ -143,7 +149,7 @@ for task in TASKS:
             measure(reading, *task)
 
 curves: dict[tuple, dict[int, dict]] = {}
-for row in results.read(given.out):  # a run that was cut off may have written an epoch twice: the last one counts
+for row in of_this_length():  # a run that was cut off may have written an epoch twice: the last one counts
     curves.setdefault(((row["dataset"], row["normal"]), row["reading"]), {})[row["epoch"]] = row
 names = [title(*task) for task in TASKS]
 figure, axes = panels(

@@ -1,4 +1,4 @@
-"""What tests of several rooms share: the same arithmetic on every processor, cells of the benchmark run at once, a
+"""What tests of several rooms share: the same arithmetic on every processor, heads that learn briefly, cells of the benchmark run at once, a
 model with heat maps, a browser, and the tally of faults."""
 
 import json
@@ -16,6 +16,7 @@ from PIL import Image
 from normscope import Detector
 from normscope.benchmark import results
 from normscope.benchmark.commit import commit
+from normscope.scoring import defects
 from normscope.training import device
 
 
@@ -24,6 +25,14 @@ def full_precision():
     """A processor that multiplies bfloat16 in hardware would train in it, and learn a little differently."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "gains_from_bfloat16", lambda device: False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def brief_heads():
+    """Heads for self-made defects learn in fewer steps: most tests are not about how well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(defects, "MOST", defects.FEWEST)
         yield
 
 

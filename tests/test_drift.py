@@ -61,9 +61,9 @@ def test_bets_are_fair():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda rng, n: rng.normal(size=n),
+        pytest.param(lambda rng, n: rng.normal(size=n), marks=pytest.mark.slow),
         lambda rng, n: rng.integers(0, 4, n).astype(float),  # many ties
-        lambda rng, n: np.exp(rng.normal(size=n)),
+        pytest.param(lambda rng, n: np.exp(rng.normal(size=n)), marks=pytest.mark.slow),
     ],
     ids=["normal", "ties", "log-normal"],
 )

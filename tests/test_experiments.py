@@ -36,7 +36,7 @@ SCRIPTS = {
     "local_models": ["local_models"],
 }
 ALONE = {"entropy_term", "long_run"}  # those with a test of their own
-QUICK = {"beta", "scores", "false_alarms"}  # the others are run by `make test-slow`
+QUICK = {"false_alarms"}  # the others are run by `make test-slow`
 
 
 @pytest.fixture(autouse=True)

@@ -112,7 +112,9 @@ def false_alarms(kind, n, side, rate, draws):
 
 
 @pytest.mark.parametrize("kind", [Surprisal, Combined, Nearest])
-@pytest.mark.parametrize(("n", "side"), [(79, 2), (39, 6), (139, 4)])  # of 12, 108 and 48 dimensions
+@pytest.mark.parametrize(  # of 12, 108 and 48 dimensions
+    ("n", "side"), [pytest.param(79, 2, marks=pytest.mark.slow), pytest.param(39, 6, marks=pytest.mark.slow), (139, 4)]
+)
 def test_out_of_fold_scores_keep_the_false_alarm_rate_of_a_reference_fitted_to_all(kind, n, side):
     """No theorem, so measured: 40 draws of everything, thus 300 to 680 references."""
     rate, draws = 0.1, 40

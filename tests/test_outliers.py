@@ -118,6 +118,7 @@ class TestExcluded:
         assert one.card["data"]["excluded"] == len(excluded)
         assert 20 - len(excluded) <= len(one.calibration.scores) <= 20
 
+    @pytest.mark.slow
     def test_the_false_alarm_rate_of_a_clean_folder_is_kept(self):
         rates = []
         for seed in range(40):

@@ -160,6 +160,7 @@ def test_told_to_end_it_ends_with_its_workers_and_keeps_what_it_has(start, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there are no locks there")
 def test_killed_in_the_middle_and_then_started_twice_it_ends_with_every_cell_once(start, tmp_path):
     out, options = tmp_path / "r", ("--methods", "knn,pca", "--classes", "0,1,2,3")

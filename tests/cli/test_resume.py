@@ -173,6 +173,7 @@ def test_an_interrupted_run_is_finished_to_the_same_bits(folder, whole, continue
     assert [path.name for path in continued.parent.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(folder, whole, continued):
     path = checkpoint_of(continued)
     data = bytearray(path.read_bytes())
