@@ -1,5 +1,5 @@
-"""What tests of several rooms share: the same arithmetic on every processor, heads that learn briefly, cells of the benchmark run at once, a
-model with heat maps, a browser, and the tally of faults."""
+"""What tests of several rooms share: the same arithmetic on every processor, heads that learn briefly, cells of the
+benchmark run at once, a model with heat maps, a browser, and the tally of faults."""
 
 import json
 import os
