@@ -143,6 +143,14 @@ def test_a_fit_that_looks_for_outliers_encodes_each_image_once(monkeypatch):
     assert sum(batches) == 60 + 60, "encodings are kept during a fit alone"
 
 
+@pytest.mark.parametrize(("most", "times"), [(10, 1), (45, 2), (400, 3)])
+def test_defects_are_drawn_into_few_images_more_than_once(monkeypatch, most, times):
+    monkeypatch.setattr(pretrained, "MOST_DEFECTIVE", most)
+    batches = encoded(monkeypatch)
+    Detector("pretrained", settings=QUICK | {"defects": "yes"}, false_alarm_rate=None).fit(stripes(20))
+    assert sum(batches) == 20 + times * min(20, most)
+
+
 def test_a_model_file_needs_no_weights_from_elsewhere(fitted, tmp_path, monkeypatch):
     fitted.save(tmp_path / "model")
     monkeypatch.setattr(networks, "wheel_file", lambda: pytest.fail("the weights are in the file"))
