@@ -11,7 +11,7 @@ from normscope.folds import drawn, held_out
 from normscope.images.store import Store
 from normscope.methods import find
 from normscope.options import Options
-from normscope.outliers import Outlier, find_outliers, trimmed
+from normscope.outliers import LOOKING, Outlier, find_outliers, trimmed
 from normscope.training import loop
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method, Reference
@@ -47,7 +47,7 @@ def finish(
     n, reference, outliers, kept = len(normal), None, list[Outlier](), np.ones(len(normal), bool)
     if cross or method.scores_quickly:
         folds = drawn(n, np.random.default_rng((seed, FOLDS))) if cross else np.arange(n) % 2
-        doing = "calibrating" if cross else "looking for outliers"
+        doing = "calibrating" if cross else LOOKING
         reference, plain = held_out(method, images, folds, seed, doing)
         scores = plain
         if exclude_outliers:

@@ -15,6 +15,7 @@ from normscope.card import data_of, make_card, training_of
 from normscope.choice import resolved
 from normscope.errors import CollapseError, SettingError, TrainingError
 from normscope.finishing import check_exclusion, finish
+from normscope.folds import held_out as held_out_scores
 from normscope.forecast import seconds_after_training
 from normscope.images.outcome import FileOutcome
 from normscope.images.size import Auto, Size, squash_note
@@ -23,7 +24,7 @@ from normscope.intake import Images, check_worth_learning, gather
 from normscope.methods import find, method_names
 from normscope.model import Model
 from normscope.options import Options, rectangular_methods
-from normscope.outliers import ROUNDS, Outlier
+from normscope.outliers import LOOKING, ROUNDS, Outlier, trimmed
 from normscope.settings import JSON, to_json
 from normscope.training import checkpoint as checkpoints
 from normscope.training import loop
@@ -72,16 +73,18 @@ def fit(
 ) -> Fitted:
     """Learns from normal images and, for a method that makes use of them, from labelled anomalies.
 
-    `exclude_outliers` is for a folder that may hold anomalies (see `finishing.finish`); a network is trained on all.
+    `exclude_outliers` is for a folder that may hold anomalies (see `screened` and `finishing.finish`).
 
     With `checkpoint`, the state of training is kept in that file, and `resume` goes on from it to the same result. The
     file stays until the caller, having saved the model, removes it (`training.checkpoint.remove`).
     """
     began, observer = time.perf_counter(), observer or Observer()
     ready = prepare(images, options, anomalies, exclude_outliers, observer)
+    encoded = inference.encoded(ready.method, ready.normal, ready.options.device, observer)
+    if exclude_outliers:
+        ready = screened(ready, encoded)
     options, normal, method, training = ready.options, ready.normal, ready.method, ready.training
     train_images = normal.subset(training)
-    encoded = inference.encoded(method, normal, options.device, observer)
     budget = from_rank_0(training_seconds(options, method, encoded, len(training), exclude_outliers, began))
     plan = make_plan(options, budget, train_images, ready.anomalies, checkpoint, resume)
     if advice := method.advice():
@@ -131,6 +134,20 @@ def split(n: int, method: Method, options: Options) -> tuple[Indices, Indices]:
     if options.false_alarm_rate is None or not method.phases():
         return np.arange(n), np.arange(0)
     return held_out(n, options.false_alarm_rate, np.random.default_rng((options.seed, SPLIT)))
+
+
+def screened(ready: Prepared, images: Encoded) -> Prepared:
+    """Images that disagree with the rest are not trained on, if something in the method can judge them before: a
+    network learns to know outliers as well as it does the others."""
+    known = ready.method.before_training()
+    if known is None:
+        return ready
+    images.encode_all()
+    folds, seed = np.arange(len(images)) % 2, ready.options.seed
+    kept, _ = trimmed(known, images, folds, seed, held_out_scores(known, images, folds, seed, LOOKING)[1])
+    training = from_rank_0(ready.training[kept[ready.training]])
+    images.observer.note(f"the network learns from the {len(training):,} of {len(ready.training):,} that agree best")
+    return ready._replace(training=training)
 
 
 def initialised(options: Options, size: Size) -> Method:

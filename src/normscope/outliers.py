@@ -18,6 +18,7 @@ MOST_SHARE = 0.01  # of all images, that the fence alone names
 FAR = 4.0  # standard deviations: whatever lies beyond is named, however many there are
 TRIMMED = 0.25  # of the images, that references are not fitted to when outliers are left out
 ROUNDS = 3
+LOOKING = "looking for outliers"  # what the observer is told
 QUARTILE = float(norm.ppf(0.75))
 
 Scores = npt.NDArray[np.float64]
@@ -50,7 +51,7 @@ def trimmed(
         before, kept = kept, scores <= np.quantile(scores, 1 - TRIMMED)
         if (before == kept).all():
             break
-        _, scores = held_out(method, images, folds, seed, "looking for outliers", kept)
+        _, scores = held_out(method, images, folds, seed, LOOKING, kept)
     return scores <= np.quantile(scores, 1 - TRIMMED), scores
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from normscope import inference
 from normscope.calibration import Indices
 from normscope.finishing import FOLDS
-from normscope.fitting import Prepared, make_plan, prepare, training_seconds
+from normscope.fitting import Prepared, make_plan, prepare, screened, training_seconds
 from normscope.folds import drawn
 from normscope.forecast import seconds_after_training
 from normscope.images.outcome import FileOutcome
@@ -31,7 +31,7 @@ from normscope.scoring.held_out import fold_count
 from normscope.training import loop
 from normscope.training.batches import to_float
 from normscope.training.budget import MEASURED, WARM_UP
-from normscope.training.encoded import MOST_BYTES, MOST_PIXELS
+from normscope.training.encoded import MOST_BYTES, MOST_PIXELS, Encoded
 from normscope.training.method import Method
 from normscope.training.observer import Observer
 from normscope.training.randomness import seeded
@@ -75,7 +75,12 @@ def forecast(
     n, options, reading = len(ready.normal), ready.options, time.perf_counter() - began
     folds, steps, training, kept = 0, 0, 0.0, 0
     if ready.method.phases():
-        training, finishing, steps = trained(ready, exclude_outliers, began)
+        encoded = inference.encoded(ready.method, ready.normal, options.device)
+        encoded.encode_all()
+        ready = screened(ready, encoded) if exclude_outliers else ready
+        encoding = time.perf_counter() - began - reading
+        training, finishing, steps = trained(ready, encoded, exclude_outliers, began)
+        finishing += encoding
     else:
         observer.images("rehearsing", 0, 1)
         rehearsed = rehearse(ready)
@@ -106,15 +111,11 @@ def forecast(
     )
 
 
-def trained(ready: Prepared, exclude_outliers: bool, began: float) -> tuple[float, float, int]:
+def trained(ready: Prepared, encoded: Encoded, exclude_outliers: bool, began: float) -> tuple[float, float, int]:
     """Seconds of training and of what comes after, and steps; a budget and the epochs are both upper limits."""
     options, method, count = ready.options, ready.method, len(ready.training)
-    encoded = inference.encoded(method, ready.normal, options.device)
     searches = 0 if options.false_alarm_rate is None else 1 + ROUNDS * exclude_outliers
-    start = time.perf_counter()
-    encoded.encode_all()
-    encoding = time.perf_counter() - start
-    after = encoding + seconds_after_training(method, encoded, count, searches, options.budget or LONG)
+    after = seconds_after_training(method, encoded, count, searches, options.budget or LONG)
     budget = training_seconds(options, method, encoded, count, exclude_outliers, began)
     images = ready.normal.subset(ready.training)
     plan = make_plan(options, budget, images, ready.anomalies, None, False)

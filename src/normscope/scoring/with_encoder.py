@@ -50,13 +50,14 @@ class WithEncoder(Method):
             return encoded
         return encoded[:, : math.prod(self.shape)].unflatten(1, self.shape).contiguous()
 
+    def before_training(self) -> Method | None:
+        return None if self.frozen is None else EncoderAlone(self)
+
     def fit_encoder(self, batches: Batches) -> Reference:
         """Gaussians of the encoder's codes, and the scale of their surprisals; nothing without one."""
         if self.frozen is None:
             return {}
-        d, seen = self.frozen.shapes[-1][0], min(len(batches), MOST_SEEN)
-        some = np.arange(seen) * len(batches) // seen
-        codes = torch.cat([self.frozen_codes(encoded) for encoded in batches.subset(some)])
+        d, codes = self.frozen.shapes[-1][0], self.codes_to_fit(batches)
         usual = two_fold(codes, partial(fit_gaussians, d=d), partial(gaussians, d=d))
         fitted = {**fit_gaussians(codes, d), "mean": usual.mean(0), "deviation": usual.std(0) + 1e-6}
         return under("frozen", fitted)
@@ -69,5 +70,30 @@ class WithEncoder(Method):
         seen = gaussians(self.frozen_codes(encoded), known, self.frozen.shapes[-1][0])
         return (learnt + ((seen - known["mean"].to(seen)) / known["deviation"].to(seen)).mean(1)) / 2
 
+    def codes_to_fit(self, batches: Batches) -> Tensor:
+        """Of at most `MOST_SEEN` images."""
+        seen = min(len(batches), MOST_SEEN)
+        some = np.arange(seen) * len(batches) // seen
+        return torch.cat([self.frozen_codes(encoded) for encoded in batches.subset(some)])
+
     def frozen_codes(self, encoded: Tensor) -> Tensor:
         return encoded[:, math.prod(self.shape) :]
+
+
+class EncoderAlone(Method):
+    """What the encoder of such a method says of images before anything is trained."""
+
+    def __init__(self, whole: WithEncoder) -> None:
+        super().__init__(whole.settings, whole.shape)
+        if whole.frozen is None:
+            raise ValueError("the method has no pretrained encoder")
+        self.whole, self.dimension = whole, whole.frozen.shapes[-1][0]
+
+    def encode(self, images: Tensor) -> Tensor:
+        return self.whole.encode(images)
+
+    def finish(self, batches: Batches) -> Reference:
+        return fit_gaussians(self.whole.codes_to_fit(batches), self.dimension)
+
+    def score(self, encoded: Tensor, reference: Reference) -> Tensor:
+        return gaussians(self.whole.frozen_codes(encoded), reference, self.dimension).mean(1)

@@ -130,6 +130,10 @@ class Method(nn.Module):
         """What is known against these settings before any training; None for nothing."""
         return None
 
+    def before_training(self) -> "Method | None":
+        """What judges images already, as a method of its own that trains nothing; None if nothing does."""
+        return None
+
     def export_obstacle(self) -> str | None:
         """Why a score is more than one forward pass, which is all that can be exported; None if it is one."""
         return None
