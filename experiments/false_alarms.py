@@ -2,11 +2,13 @@
 
 For each refit, 200 normal images are drawn at random to fit on, and up to 500 others, of training and test set, are
 scored. What is promised is a mean over such draws; its standard error is computed from the refits. All draws are from
-one data set, so that they overlap.
+one data set, so that they overlap. Of magnetic tiles there are fewer: 100 to fit on, 300 others, at 192 pixels, where
+`pretrained` has all its parts.
 """
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,34 +16,47 @@ from figures import COLOURS, panels, save
 from options import read_options
 
 from normscope import Detector, datasets
+from normscope.datasets import folder as folders
+from normscope.datasets.published import data_folder
 from normscope.settings import to_json
 from normscope.tables.names import title
 
 options = read_options(__doc__, "results/false_alarms.jsonl", "docs/false_alarms.png", budget="10s")
 torch.set_num_threads(options.threads)
 refits, normals, fresh = (4, 40, 60) if options.quick else (50, 200, 500)
+photographs, few, size = "magnetic-tile", 100, (192, 224)
 methods = ("knn", "pca") if options.quick else ("knn", "pca", "random-encoder", "pretrained", "surprisal")
 rates = (0.05, 0.01)
 
 
 def normal_images(dataset: str, normal: int) -> np.ndarray:
-    task = datasets.load(dataset, options.data_root).task(normal)
-    return np.concatenate([task.train_images, task.test_images[~task.test_labels.look()]])
+    """Pixels, or paths of files."""
+    if dataset == photographs:
+        data = folders.load(data_folder(options.data_root, dataset))
+    else:
+        data = datasets.load(dataset, options.data_root)
+    task = data.task(normal)
+    return np.concatenate([task.train_images, np.asarray(task.test_images)[~task.test_labels.look()]])
+
+
+def drawn(images: np.ndarray, order: np.ndarray) -> np.ndarray | list[Path]:
+    return list(images[order]) if images.dtype == object else images[order]
 
 
 def measure(dataset: str, normal: int, method: str) -> dict:
     images, flagged = normal_images(dataset, normal), np.empty((refits, len(rates)))
+    fitted, side = (few, size) if dataset == photographs else (normals, "auto")
     for draw in range(refits):
         order = np.random.default_rng(draw).permutation(len(images))
-        detector = Detector(method, seed=draw, budget=options.budget, epochs=options.epochs, device="cpu")
-        detector.fit(images[order[:normals]], allow_collapse=True)
-        scores = detector.score(images[order[normals : normals + fresh]])
+        detector = Detector(method, size=side, seed=draw, budget=options.budget, epochs=options.epochs, device="cpu")
+        detector.fit(drawn(images, order[:fitted]), allow_collapse=True)
+        scores = detector.score(drawn(images, order[fitted : fitted + fresh]))
         flagged[draw] = [detector.calibration.at(rate).anomalous(scores).mean() for rate in rates]
     calibrations = [detector.calibration.at(rate) for rate in rates]
     return {
         "settings": to_json(detector.options.settings),
         "seed": 0,
-        "images": normals,
+        "images": fitted,
         "fresh": len(scores),
         "refits": refits,
         "kind": detector.calibration.kind,
@@ -53,6 +68,7 @@ def measure(dataset: str, normal: int, method: str) -> dict:
 
 
 keys = [(*task, method) for task, method in itertools.product(options.tasks, methods)]
+keys += [] if options.quick else [(photographs, 0, "pretrained")]
 found = options.lines(("dataset", "normal", "method"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks])
 for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
