@@ -30,9 +30,8 @@ def weights_of(codes: Tensor, found: Tensor | None) -> Tensor:
 
     Pictures of one thing from one place are alike, and what is wrong with such a thing is at some place in it; where
     normal pictures differ from each other, as those of dogs do, an anomaly is another kind of thing. The mean cosine of
-    two normal codes says which it is, without a label, and so what the whole image counts for. The other parts share
-    the rest by the root of the odds of finding a self-made defect: real ones are of other kinds, so the odds say too
-    much.
+    two normal codes says which it is, without a label, and so what the whole image counts for. The rest is shared out
+    by the root of the odds of finding a self-made defect: real ones are of other kinds, so the odds say too much.
     """
     alike = codes.mean(0).square().sum().clamp(0, 1)
     differ = (1 - alike) ** 4 * (SMALL_WHOLE if found is None else 1)
@@ -40,8 +39,9 @@ def weights_of(codes: Tensor, found: Tensor | None) -> Tensor:
     if found is None:
         weights = torch.stack([whole, 1 - whole])
     else:
-        share = found[1:].clamp(0.01, 0.99)
+        share = found.clamp(0.01, 0.99)
         odds = (share / (1 - share)).sqrt()
-        weights = torch.cat([whole[None], (1 - whole) * odds / odds.sum()])
+        weights = (1 - whole) * odds / odds.sum()
+        weights[0] += whole
     weights = weights.clamp(min=LEAST)
     return weights / weights.sum()
