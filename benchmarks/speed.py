@@ -2,7 +2,8 @@
 
 `python -m benchmarks.speed scoring --images FOLDER --model FILE --graphs model.onnx` scores files of a folder with a
 model of `pretrained` and with what `normscope export` made of it, and puts the same files through its encoder in the
-way most scripts do: a DataLoader with Pillow transforms, then the network. `cold` scores files that are not in the
+way most scripts do: a DataLoader with Pillow transforms, then the network, by PyTorch's own convolutions and once more
+by those that ours has. `cold` scores files that are not in the
 system's memory and then again, `fit` compares a fit of them with the encoder alone. `training` makes steps of
 `surprisal`, and steps of the same network with views made by Pillow. `reduced` enlarges photographs and says what
 decoding them at a reduced scale changes and saves. Lines go to results/speed.jsonl.
@@ -31,6 +32,7 @@ from normscope.images.folder import scan
 from normscope.images.outcome import Kind
 from normscope.methods import find, settings_of
 from normscope.model import Model, load
+from normscope.networks.efficientnet import Convolution
 from normscope.training.allocator import keep_freed_memory
 from normscope.training.batches import to_float
 from normscope.training.method import Batch
@@ -66,20 +68,39 @@ def plainly_encoded(paths: list[Path], network: nn.Module, size: tuple[int, int]
 def scoring(out: Path, folder: Path, file: Path, graphs: list[Path], count: int, rounds: int) -> None:
     keep_freed_memory()
     model = load(file)
-    plain = load(file).method.encoder.network.to(memory_format=torch.contiguous_format)
+    plain, fused = as_most_run_it(load(file)), load(file)
+    loops = {"plain": plain, "plain_fused": fused}
+    for one in loops.values():
+        one.method.encoder.network.to(memory_format=torch.contiguous_format)
     paths = [one.path for one in scan(folder) if one.kind is Kind.IMAGE][:count]
     models = {"eager": model, **{ENGINES[graph.suffix]: open_model(graph) for graph in graphs}}
-    ways: dict[str, Callable[[], object]] = {"plain": lambda: plainly_encoded(paths, plain, model.method.encoder.size)}
+    ways: dict[str, Callable[[], object]] = {
+        name: lambda one=one: plainly_encoded(paths, one.method.encoder.network, model.method.encoder.size)
+        for name, one in loops.items()
+    }
     ways |= {engine: lambda one=one: [*one.rows(paths)] for engine, one in models.items()}
     pixels = store.from_paths(paths[:8], model.size)[0]
-    networks: dict[str, Callable[[], object]] = {
-        engine: lambda one=one: one.scores(pixels) for engine, one in models.items()
-    }
+    floats = to_float(pixels[:], torch.device("cpu")).contiguous()
+    networks: dict[str, Callable[[], object]] = {"plain": lambda: without_gradients(plain, floats)}
+    networks |= {engine: lambda one=one: one.scores(pixels) for engine, one in models.items()}
     for number in range(rounds):
         taken = {name: timed(way) for name, way in ways.items()}
         alone = {name: timed(network) for name, network in networks.items()}
         line = {"what": "scoring", "method": "pretrained", "images": len(paths), "size": list(model.size)}
         append(out, {**line, "round": number, "seconds": taken, "decoded": {"images": len(pixels), "seconds": alone}})
+
+
+def without_gradients(model: Model, images: Tensor) -> None:
+    with torch.inference_mode():
+        model.method.encoder.network(images)
+
+
+def as_most_run_it(model: Model) -> Model:
+    """A convolution, and then ReLU6: nothing is fused."""
+    for one in model.method.modules():
+        if isinstance(one, Convolution):
+            one.fuses = lambda x: False
+    return model
 
 
 def cold(out: Path, folder: Path, file: Path, count: int, rounds: int) -> None:

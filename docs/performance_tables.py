@@ -10,6 +10,7 @@ from normscope.tables.layout import markdown_table
 MB = 2**20
 WAYS = {
     "plain": "DataLoader and Pillow, the encoder alone",
+    "plain_fused": "the same, with convolutions as ours",
     "eager": "`score --engine eager`",
     "onnx": "`score --engine onnx`",
     "openvino": "`score --engine openvino`",
@@ -40,7 +41,7 @@ def scoring() -> str:
                 continue
             taken = [1e3 * line["seconds"][way]["processor"] / line["images"] for line in own]
             alone = [line["decoded"]["seconds"] for line in own if way in line["decoded"]["seconds"]]
-            network = [one["eager"]["processor"] / one[way]["processor"] for one in alone]
+            network = [one.get("plain", one["eager"])["processor"] / one[way]["processor"] for one in alone]
             beside = [between(ratios(own, "plain", way, by)) for by in ("processor", "clock")]
             alone_shown = between(network) if network else "–"
             body.append([name, str(threads), str(len(own)), between(taken, 0), *beside, alone_shown])

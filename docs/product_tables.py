@@ -150,9 +150,8 @@ def patches() -> str:
 def photographs() -> str:
     """Folders with `fit`'s own choice, beside other methods on the same encoder: whole images, and where in them."""
     body = []
-    for (folder, method), some in grouped(
-        lines("photographs.jsonl"), lambda one: (one["folder"], one["method"])
-    ).items():
+    own = sorted(lines("photographs.jsonl"), key=lambda one: (one["folder"], one["method"] != "auto", one["method"]))
+    for (folder, method), some in grouped(own, lambda one: (one["folder"], one["method"])).items():
         values = [[one["metrics"][name] for one in some if name in one["metrics"]] for name in COLUMNS]
         body.append([folder, "`fit`" if method == "auto" else method, *map(mean_and_sd, values)])
     return markdown_table(["", "", *COLUMNS.values()], *body)

@@ -16,7 +16,7 @@ from PIL import Image
 from normscope import Detector
 from normscope.benchmark import results
 from normscope.benchmark.commit import commit
-from normscope.scoring import defects
+from normscope.scoring import defects, held_out
 from normscope.training import device
 
 
@@ -30,9 +30,10 @@ def full_precision():
 
 @pytest.fixture(autouse=True, scope="session")
 def brief_heads():
-    """Heads for self-made defects learn in fewer steps: most tests are not about how well."""
+    """Heads for self-made defects learn in fewer steps and for fewer folds: most tests are not about how well."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(defects, "MOST", defects.FEWEST)
+        patch.setattr(held_out, "MOST", held_out.FEWEST)
         yield
 
 
