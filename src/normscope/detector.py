@@ -76,8 +76,8 @@ class Detector:
 
         `anomalies` are images known to be bad, for a method that makes use of them. `outliers` then has those of the
         normal images that look as if they did not belong there; they were learnt from all the same, unless
-        `exclude_outliers` keeps them out of the reference and the calibration. `observer` follows the fit; `checkpoint`
-        and `resume` are those of `fitting.fit`.
+        `exclude_outliers` keeps them out of the reference, the calibration and, where an encoder can judge images
+        before, training. `observer` follows the fit; `checkpoint` and `resume` are those of `fitting.fit`.
         """
         self._model, self.outliers = None, []
         fitted = fitting.fit(

@@ -89,9 +89,6 @@ class EncoderAlone(Method):
             raise ValueError("the method has no pretrained encoder")
         self.whole, self.dimension = whole, whole.frozen.shapes[-1][0]
 
-    def encode(self, images: Tensor) -> Tensor:
-        return self.whole.encode(images)
-
     def finish(self, batches: Batches) -> Reference:
         return fit_gaussians(self.whole.codes_to_fit(batches), self.dimension)
 
