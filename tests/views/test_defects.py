@@ -35,13 +35,33 @@ def test_the_given_images_are_left_alone(images):
 @pytest.mark.parametrize("shape", defects.SHAPES)
 def test_shapes_differ_from_draw_to_draw(shape):
     torch.manual_seed(1)
-    masks = [shape(64, 80) for _ in range(10)]
-    assert all(mask.shape == (64, 80) and mask.dtype == torch.bool for mask in masks)
-    assert len({tuple(mask.nonzero().float().mean(0).tolist()) for mask in masks}) > 5
+    drawn = [shape(64, 80) for _ in range(10)]
+    assert all(inside.shape == torch.empty(64, 80)[box].shape and inside.dtype == torch.bool for box, inside in drawn)
+    assert len({int(inside.count_nonzero()) for _, inside in drawn}) > 5
+    assert len({(rows.start, columns.start) for (rows, columns), _ in drawn}) > 5
+
+
+@pytest.mark.parametrize("shape", defects.SHAPES)
+def test_a_shape_and_its_faded_edge_are_in_their_box(shape):
+    torch.manual_seed(2)
+    for _ in range(200):
+        (rows, columns), inside = shape(200, 300)
+        faded = defects.fading(inside, 200) > 0
+        edges = {0: rows.start > 0, -1: rows.stop <= 200}, {0: columns.start > 0, -1: columns.stop <= 300}
+        for lines, own in zip((faded, faded.T), edges, strict=True):
+            assert not any(lines[end].any() for end, in_the_image in own.items() if in_the_image)
+
+
+def black(image, box):
+    return torch.zeros(3, 1, 1)
+
+
+def white(image, box):
+    return torch.ones(3, 1, 1)
 
 
 def test_the_fillings_of_an_image_are_of_one_family(images, monkeypatch):
-    monkeypatch.setattr(defects, "FAMILIES", ((torch.zeros_like,), (torch.ones_like,)))
+    monkeypatch.setattr(defects, "FAMILIES", ((black,), (white,)))
     changed, where, family = defective(images)
     assert set(family.tolist()) == {0, 1}
     for image, before, inside, kind in zip(changed, images, where, family, strict=True):
@@ -52,6 +72,16 @@ def test_the_fillings_of_an_image_are_of_one_family(images, monkeypatch):
 @pytest.mark.parametrize("filling", [filling for family in defects.FAMILIES for filling in family])
 def test_fillings_keep_the_range(filling, images):
     torch.manual_seed(2)
-    filled = filling(images[0]).expand_as(images[0])
+    box = slice(20, 50), slice(0, 40)
+    filled = filling(images[0], box).expand(3, 30, 40)
     assert filled.abs().max() <= 1
-    assert not torch.equal(filled, images[0])
+    assert not torch.equal(filled, images[0][:, *box])
+
+
+@pytest.mark.parametrize("filling", [defects.elsewhere, defects.displaced, defects.shade, defects.blur])
+def test_a_filling_of_a_box_is_that_of_the_image_there(filling, images):
+    box, every = (slice(3, 50), slice(60, 96)), (slice(0, 96), slice(0, 96))
+    torch.manual_seed(3)
+    part = filling(images[0], box)
+    torch.manual_seed(3)
+    assert torch.allclose(part, filling(images[0], every)[:, *box], atol=1e-6)

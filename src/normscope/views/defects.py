@@ -13,6 +13,8 @@ FADING = 0.03  # of the shorter side: over how much an edge fades, at most
 VISIBLE = 0.08  # change of a pixel, of a range of 2, below which it is none
 BLUR = 9  # pixels
 
+Box = tuple[slice, slice]  # rows and columns
+
 
 def defective(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Float images [n, c, h, w] with a few defects each, the pixels that they changed, bool [n, h, w], and which of two
@@ -28,85 +30,104 @@ def defective(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         fillings = FAMILIES[kind]
         for _ in range(TIMES):
             shape, filling = SHAPES[number(len(SHAPES))], fillings[number(len(fillings))]
-            opacity = uniform(FAINTEST, 1) * fading(shape(*image.shape[1:])).to(image)
-            rows, columns = extent(opacity > 0)  # a small part of the image
-            part, filled = changed[:, rows, columns], filling(image).expand_as(image)[:, rows, columns]
-            part += opacity[rows, columns] * (filled - part)
+            box, inside = shape(*image.shape[1:])
+            opacity, part = uniform(FAINTEST, 1) * fading(inside, min(image.shape[1:])).to(image), changed[:, *box]
+            part += opacity * (filling(image, box) - part)
     return result, (result - images).abs().amax(1) > VISIBLE, family.to(images.device)
 
 
-def fading(inside: Tensor) -> Tensor:
-    """bool [h, w] → float, 1 at the most; half of the time with an edge that fades."""
-    edge = 2 * number(2 + int(FADING * min(inside.shape))) + 1
+def fading(inside: Tensor, side: int) -> Tensor:
+    """bool [h, w], in an image of that side → float, 1 at the most; half of the time with an edge that fades."""
+    edge = 2 * number(2 + int(FADING * side)) + 1
     if number(2) or not inside.any():
         return inside.float()
-    rows, columns = extent(inside, margin=edge)
-    faded = inside.float()
-    faded[rows, columns] = box_blur(faded[None, rows, columns], edge)[0]
+    faded = box_blur(inside[None].float(), edge)[0]
     return faded / faded.amax()
 
 
-def extent(inside: Tensor, margin: int = 0) -> tuple[slice, slice]:
-    """Rows and columns around all that is true in [h, w], with a margin where there is room for it."""
-    rows, columns = (inside.any(axis).nonzero().flatten().tolist() for axis in (1, 0))
-    if not rows:
-        return slice(0), slice(0)
-    top, left = (max(0, own[0] - margin) for own in (rows, columns))
-    return slice(top, rows[-1] + margin + 1), slice(left, columns[-1] + margin + 1)
-
-
-def spot(height: int, width: int) -> Tensor:
-    """bool [h, w]: an ellipse with an irregular edge, up to a quarter of the shorter side across."""
-    along, across = placed(height, width)
+def spot(height: int, width: int) -> tuple[Box, Tensor]:
+    """An ellipse with an irregular edge, up to a quarter of the shorter side across: bool [h, w] of a box around it."""
     radius = log_uniform(0.02, 0.12) * min(height, width)
-    rough = F.interpolate(torch.randn(1, 1, 8, 8), (height, width), mode="bilinear", align_corners=False)[0, 0]
-    return (along / radius).square() + (across / (radius * uniform(0.4, 1))).square() < 1 + rough
+    box, along, across = placed(height, width, 2 * radius)
+    rough = resized(torch.randn(8, 8), height, width, box)
+    return box, (along / radius).square() + (across / (radius * uniform(0.4, 1))).square() < 1 + rough
 
 
-def scratch(height: int, width: int) -> Tensor:
-    """bool [h, w]: a thin curve with a bend and a wave, up to half the shorter side long."""
-    along, across = placed(height, width)
+def scratch(height: int, width: int) -> tuple[Box, Tensor]:
+    """A thin curve with a bend and a wave, up to half the shorter side long: bool [h, w] of a box around it."""
     half = log_uniform(0.03, 0.25) * min(height, width)
     thickness = max(0.7, log_uniform(0.003, 0.012) * min(height, width))
+    box, along, across = placed(height, width, 1.2 * half + thickness)
     curve = uniform(-0.5, 0.5) / half * along.square() + 0.1 * half * (along * (uniform(2, 8) / half)).sin()
-    return (along.abs() < half) & ((across - curve).abs() < thickness)
+    return box, (along.abs() < half) & ((across - curve).abs() < thickness)
 
 
-def placed(height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Coordinates of every pixel, [h, w], in a frame with a random origin and direction."""
-    y = torch.arange(height)[:, None] - uniform(0.05, 0.95) * height
-    x = torch.arange(width) - uniform(0.05, 0.95) * width
+def placed(height: int, width: int, reach: float) -> tuple[Box, Tensor, Tensor]:
+    """A box of so many pixels around a random place, and room for an edge that fades; and the coordinates [h, w] of its
+    pixels in a frame with that origin and a random direction."""
+    down, right = uniform(0.05, 0.95) * height, uniform(0.05, 0.95) * width
+    origin = slice(int(down), int(down)), slice(int(right), int(right))
+    box = widened(origin, int(reach + 2 * FADING * min(height, width)) + 5)
+    rows, columns = (torch.arange(side)[own] for side, own in zip((height, width), box, strict=True))
+    y, x = rows[:, None] - down, columns - right
     angle = uniform(0, math.pi)
-    return x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)
+    return box, x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)
 
 
-def elsewhere(image: Tensor) -> Tensor:
-    """The image [c, h, w] moved: what is pasted comes from another part of it."""
-    return image.roll((1 + number(image.shape[1]), 1 + number(image.shape[2])), (1, 2))
+def resized(grid: Tensor, height: int, width: int, box: Box) -> Tensor:
+    """The box in a grid [., .] that is resized to so many pixels."""
+    rows, columns = (
+        (2 * torch.arange(side)[own] + 1) / side - 1 for side, own in zip((height, width), box, strict=True)
+    )
+    at = torch.stack([columns.expand(len(rows), -1), rows[:, None].expand(-1, len(columns))], 2)
+    return F.grid_sample(grid[None, None], at[None], padding_mode="border", align_corners=False)[0, 0]
 
 
-def displaced(image: Tensor) -> Tensor:
-    """The image moved a little, as a part of it that is out of place."""
-    moved = (max(1, int(log_uniform(0.02, 0.1) * side)) * (1 - 2 * number(2)) for side in image.shape[1:])
-    return image.roll(tuple(moved), (1, 2))
+def widened(box: Box, margin: int) -> Box:
+    """By so many pixels each way, as far as there is room."""
+    rows, columns = (slice(max(0, own.start - margin), own.stop + margin) for own in box)
+    return rows, columns
 
 
-def colour(image: Tensor) -> Tensor:
+def elsewhere(image: Tensor, box: Box) -> Tensor:
+    """Another part of the image."""
+    return moved(image, box, 1 + number(image.shape[1]), 1 + number(image.shape[2]))
+
+
+def displaced(image: Tensor, box: Box) -> Tensor:
+    """What is a little beside it, as a part that is out of place."""
+    down, right = (max(1, int(log_uniform(0.02, 0.1) * side)) * (1 - 2 * number(2)) for side in image.shape[1:])
+    return moved(image, box, down, right)
+
+
+def moved(image: Tensor, box: Box, down: int, right: int) -> Tensor:
+    """The box in an image [c, h, w] that was moved by so many pixels; what leaves it comes back on the other side."""
+    sides = zip(box, (down, right), image.shape[1:], strict=True)
+    y, x = ((torch.arange(side, device=image.device)[own] - by) % side for own, by, side in sides)
+    return image[:, y[:, None], x]
+
+
+def colour(image: Tensor, box: Box) -> Tensor:
     """One of the image's own colours."""
     return image[:, number(image.shape[1]), number(image.shape[2])][:, None, None]
 
 
-def shade(image: Tensor) -> Tensor:
+def shade(image: Tensor, box: Box) -> Tensor:
     """Brighter or darker."""
-    return (image + uniform(0.5, 2) * (1 - 2 * number(2)) * contrast(image)).clamp(-1, 1)
+    return (image[:, *box] + uniform(0.5, 2) * (1 - 2 * number(2)) * contrast(image)).clamp(-1, 1)
 
 
-def blur(image: Tensor) -> Tensor:
-    return box_blur(image, BLUR)
+def blur(image: Tensor, box: Box) -> Tensor:
+    around = widened(box, BLUR)
+    rows, columns = (
+        slice(own.start - wide.start, own.stop - wide.start) for own, wide in zip(box, around, strict=True)
+    )
+    return box_blur(image[:, *around], BLUR)[:, rows, columns]
 
 
-def noise(image: Tensor) -> Tensor:
-    return (image + torch.randn(image.shape[1:]).to(image) * uniform(0.5, 1) * contrast(image)).clamp(-1, 1)
+def noise(image: Tensor, box: Box) -> Tensor:
+    part = image[:, *box]
+    return (part + torch.randn(part.shape[1:]).to(part) * uniform(0.5, 1) * contrast(image)).clamp(-1, 1)
 
 
 SHAPES = (spot, scratch)
