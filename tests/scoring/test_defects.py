@@ -1,14 +1,16 @@
+import numpy as np
 import pytest
 import torch
 
-from normscope.scoring.defects import fit_head, hottest, logits, rows_at, sum_at_finest
+from normscope.scoring.defects import Rows, fit_heads, hottest, logits, rows_at, sum_at_finest
 
 
 @pytest.fixture(scope="module")
 def head():
     torch.manual_seed(0)
     normal = torch.randn(2000, 6)
-    return fit_head(normal, normal[:500] + torch.tensor([4.0, 0, 0, 0, 0, 0]))
+    rows = Rows([normal], [normal[:500] + torch.tensor([4.0, 0, 0, 0, 0, 0])], np.zeros(1, np.float32))
+    return fit_heads(rows, [np.arange(1)])[0]
 
 
 def test_it_tells_defects_from_normal_rows(head):
@@ -19,6 +21,27 @@ def test_it_tells_defects_from_normal_rows(head):
     assert odds.shape == (2, 8, 8)
     assert odds[1].argmax() == 3 * 8 + 4
     assert (odds[0] < 0).float().mean() > 0.9
+
+
+def test_each_head_knows_the_images_chosen_for_it():
+    torch.manual_seed(4)
+    normal = [torch.randn(2000, 2) for _ in range(3)]
+    defects = [normal[0][:500] + torch.tensor(by) for by in ([4.0, 0], [0, 4.0], [0, -4.0])]
+    rows = Rows(normal, defects, np.zeros(3, np.float32))
+    maps = torch.tensor([[4.0, 0], [0, 4.0], [0, -4.0], [0, 0]])[:, :, None, None]
+    heads = fit_heads(rows, [np.array([0, 1]), np.array([1, 2]), np.arange(3)])
+    found = [(logits([maps], head) > 0).flatten().tolist() for head in heads]
+    assert found == [[True, True, False, False], [False, True, True, False], [True, True, True, False]]
+
+
+def test_rows_of_any_scale_are_told_apart():
+    torch.manual_seed(5)
+    normal = 1000 + 0.01 * torch.randn(2000, 3)
+    rows = Rows([normal], [normal[:500] + torch.tensor([0.04, 0, 0])], np.zeros(1, np.float32))
+    (head,) = fit_heads(rows, [np.arange(1)])
+    maps = torch.stack([normal[:64].T, normal[:64].T]).unflatten(2, (8, 8))
+    maps[1, 0] += 0.04
+    assert (logits([maps], head) > 0).float().mean((1, 2)).tolist() == pytest.approx([0, 1], abs=0.1)
 
 
 def test_the_first_layer_may_come_before_the_interpolation(head):

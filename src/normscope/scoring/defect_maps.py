@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.scoring.combination import share_found
-from normscope.scoring.defects import Rows, fit_to, hottest, logits, rows_at
+from normscope.scoring.defects import Rows, fit_heads, hottest, logits, rows_at
 from normscope.scoring.layout import Layout
 from normscope.scoring.local import smooth
 from normscope.training.method import Batches, Reference
@@ -64,17 +64,20 @@ def fit_defects(pairs: Pairs, fold: Tensor, layout: Layout) -> Fitted | None:
     rows, n, folds = rows_of(pairs, layout), len(fold), fold.numpy()
     if not all(any(len(rows.defects[i]) for i in np.flatnonzero(rows.family == one)) for one in (0, 1)):
         return None
+    every, images = np.unique(folds), np.tile(folds, pairs.times)
+    choices = [images != one for one in every] + [rows.family != family for family in (0, 1)] + [images >= 0]
+    *heads, one, other, head = fit_heads(rows, [*map(np.flatnonzero, choices)])
     odds = torch.empty(n, *layout.finest).to(pairs.surprisal)
-    for one in np.unique(folds):
-        own, head = np.flatnonzero(folds == one), fit_to(rows, np.flatnonzero(np.tile(folds, pairs.times) != one))
-        odds[own] = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head, layout)
+    for fold_of_it, own_head in zip(every, heads, strict=True):
+        own = np.flatnonzero(folds == fold_of_it)
+        odds[own] = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], own_head, layout)
     scores = torch.empty(2, n).to(odds)
-    for family in (0, 1):
-        own, head = np.flatnonzero(rows.family[:n] == family), fit_to(rows, np.flatnonzero(rows.family != family))
-        normal = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], head, layout)
-        changed = defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], head, layout)
+    for family, own_head in enumerate((one, other)):
+        own = np.flatnonzero(rows.family[:n] == family)
+        normal = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], own_head, layout)
+        changed = defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], own_head, layout)
         scores[:, own] = torch.stack([hottest(normal), hottest(changed)])
-    return Fitted(fit_to(rows, np.arange(len(rows.family))), odds, odds[:0], share_found(*scores))
+    return Fitted(head, odds, odds[:0], share_found(*scores))
 
 
 def rows_of(pairs: Pairs, layout: Layout) -> Rows:

@@ -30,51 +30,63 @@ class Rows(NamedTuple):
     family: npt.NDArray[np.float32]
 
 
-def fit_to(rows: Rows, images: npt.NDArray[np.intp]) -> Reference:
-    """The head for these images."""
-    return fit_head(torch.cat([rows.normal[i] for i in images]), torch.cat([rows.defects[i] for i in images]))
+def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Reference]:
+    """For each choice of images, a head for these: weights and biases of three layers.
 
-
-def fit_head(normal: Tensor, defects: Tensor) -> Reference:
-    """Rows [n, d] of features at normal locations and at defects → weights and biases of three layers.
-
-    Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator.
+    Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator. All heads learn at once,
+    which takes half as long as one after the other.
     """
-    mean, deviation = normal.mean(0), normal.std(0) + 1e-4
-    normal, defects = (normal - mean) / deviation, (defects - mean) / deviation
-    steps = min(MOST, max(FEWEST, EPOCHS * len(normal) // NORMAL))
-    label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(normal)
+    every = torch.cat([*rows.normal, *rows.defects])
+    lengths = [len(own) for own in rows.normal + rows.defects]
+    places = torch.arange(len(every)).split(lengths)
+    usual = [torch.cat([places[i] for i in images]) for images in choices]
+    unusual = [torch.cat([places[len(rows.normal) + i] for i in images]) for images in choices]
+    mean = torch.stack([every[own].mean(0) for own in usual])[:, None]
+    deviation = torch.stack([every[own].std(0) for own in usual])[:, None] + 1e-4
+    steps = min(MOST, max(FEWEST, EPOCHS * max(map(len, usual)) // NORMAL))
+    label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(every).expand(len(choices), -1)
     with torch.enable_grad(), torch.inference_mode(False):
-        widths = [(HIDDEN, normal.shape[1]), (HIDDEN, HIDDEN), (1, HIDDEN)]
-        start = parameters_to_vector(p for out, width in widths for p in nn.Linear(width, out).parameters())
-        values = start.detach().to(normal.device).requires_grad_()
+        widths = [(HIDDEN, every.shape[1]), (HIDDEN, HIDDEN), (1, HIDDEN)]
+        values = torch.stack([start(widths) for _ in choices]).to(every.device).requires_grad_()
         first, second = torch.zeros_like(values), torch.zeros_like(values)  # moments of the gradient
         for step in range(steps):
-            rows = torch.cat([drawn(defects, DEFECTS), drawn(normal, NORMAL)])
-            loss = F.binary_cross_entropy_with_logits(odds(rows, layers(values, widths)), label)
+            both = zip(unusual, usual, strict=True)
+            drawn = torch.stack([torch.cat([some(one, DEFECTS), some(other, NORMAL)]) for one, other in both])
+            found = odds((every[drawn.to(every.device)] - mean) / deviation, layers(values, widths))
+            loss = F.binary_cross_entropy_with_logits(found, label, reduction="none").mean(1).sum()
             (gradient,) = torch.autograd.grad(loss, values)
             rate = RATE * (1 + math.cos(math.pi * step / steps)) / 2
             with torch.no_grad():
                 adamw(values, gradient, first, second, rate, step + 1)
     weights, biases = map(list, zip(*layers(values.detach(), widths), strict=True))
-    biases[0] = biases[0] - weights[0] @ (mean / deviation)  # the rows that came in, as they are
     weights[0] = weights[0] / deviation
-    return {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
+    biases[0] = biases[0] - (weights[0] @ mean.mT)[..., 0]  # the rows that came in, as they are
+    named = {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
+    return [{name: value[place].clone() for name, value in named.items()} for place in range(len(choices))]
+
+
+def some(places: Tensor, n: int) -> Tensor:
+    return places[torch.randint(len(places), (n,))]
+
+
+def start(widths: Sequence[tuple[int, int]]) -> Tensor:
+    """Values of all layers, one after the other."""
+    return parameters_to_vector(p for out, width in widths for p in nn.Linear(width, out).parameters()).detach()
 
 
 def layers(values: Tensor, widths: Sequence[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:
-    """The weight [out, in] and the bias [out] of each layer, from all values one after the other."""
+    """The weights [k, out, in] and biases [k, out] of each layer of k heads, from their values [k, .]."""
     lengths = [length for out, width in widths for length in (out * width, out)]
-    pieces = iter(values.split(lengths))
-    return [(next(pieces).view(shape), next(pieces)) for shape in widths]
+    pieces = iter(values.split(lengths, 1))
+    return [(next(pieces).unflatten(1, shape), next(pieces)) for shape in widths]
 
 
 def odds(rows: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Rows [n, d] → log odds of a defect, [n]."""
+    """Rows [k, n, d] → log odds of a defect, [k, n], by a head each."""
     *hidden, last = layers
     for weight, bias in hidden:
-        rows = F.relu(F.linear(rows, weight, bias))
-    return F.linear(rows, *last)[:, 0]
+        rows = F.relu(torch.baddbmm(bias[:, None], rows, weight.mT))
+    return torch.baddbmm(last[1][:, None], rows, last[0].mT)[..., 0]
 
 
 def adamw(values: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: float, step: int) -> None:
@@ -83,10 +95,6 @@ def adamw(values: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate:
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
     deviation = (second / (1 - BETAS[1] ** step)).sqrt_().add_(1e-8)
     values.mul_(1 - rate * DECAY).addcdiv_(first, deviation, value=-rate / (1 - BETAS[0] ** step))
-
-
-def drawn(rows: Tensor, n: int) -> Tensor:
-    return rows[torch.randint(len(rows), (n,)).to(rows.device)].clone()
 
 
 def logits(maps: Sequence[Tensor], head: Reference) -> Tensor:
