@@ -32,6 +32,18 @@ def test_a_tenth_of_anomalies_does_not_hide_itself():
     assert sorted(above_the_fence(scores)) == list(range(900, 1000))
 
 
+@pytest.mark.parametrize("n", [20, 60, 200])
+def test_one_that_is_far_from_all_others_is_always_named(n):
+    rng = np.random.default_rng(0)
+    found = [35 in scores[above_the_fence(scores)] for scores in among(rng, n, 35, times=100)]
+    assert np.mean(found) > 0.97
+
+
+def among(rng, n, score, times):
+    for _ in range(times):
+        yield np.append(rng.standard_exponential(n - 1), score)
+
+
 def test_what_is_far_by_either_of_two_scores_is_an_outlier():
     rng = np.random.default_rng(0)
     plain, trimmed = rng.normal(size=(2, 50))

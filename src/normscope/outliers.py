@@ -16,6 +16,7 @@ from normscope.training.method import Method
 FENCE = 6.0  # times as far above the median as the upper quartile is
 MOST_SHARE = 0.01  # of all images, that the fence alone names
 FAR = 4.0  # standard deviations: whatever lies beyond is named, however many there are
+GROSS = 20.0  # the fence beyond which the same is true, whatever law the scores follow
 TRIMMED = 0.25  # of the images, that references are not fitted to when outliers are left out
 ROUNDS = 3
 LOOKING = "looking for outliers"  # what the observer is told
@@ -56,27 +57,33 @@ def trimmed(
 
 
 def above_the_fence(*every: Scores) -> npt.NDArray[np.intp]:
-    """Indices of scores far above the rest, the highest first; what is beyond `FAR` in any of several, too.
+    """Indices of scores far above the rest, the highest first; what is `far` in any of several, too.
 
-    Of a clean folder, one image in a hundred at most: the highest hundredth, as far as it lies beyond the fence. Beyond
-    `FAR` deviations there is no limit to their number; fewer than 1 % of normal, exponential, log-normal and Student
-    (five degrees of freedom) scores lie there.
+    Of a clean folder, one image in a hundred at most: the highest hundredth, as far as it lies beyond the fence. There
+    is no limit to the number of those that are far; fewer than 1 % of normal, exponential, log-normal and Student (five
+    degrees of freedom) scores are.
     """
     scores = every[-1]
     order = np.argsort(-scores, kind="stable")
-    middle, upper = np.quantile(scores, [0.5, 0.75])
-    fence = middle + FENCE * (upper - middle)
     top = np.arange(len(scores)) < int(MOST_SHARE * len(scores))
     beyond = np.any([far(one) for one in every], axis=0)
-    return order[(top & (scores[order] > fence)) | beyond[order]]
+    return order[(top & above(scores, FENCE)[order]) | beyond[order]]
 
 
 def far(scores: Scores) -> npt.NDArray[np.bool_]:
-    """Whether each of scores [n] is beyond `FAR` deviations of those that are not."""
+    """Whether each of scores [n] is beyond `FAR` deviations of those that are not, or beyond the fence `GROSS`: of few
+    scores, whose quartiles say little of their law, even one that is far from all others may not be beyond the first.
+    """
     beyond = np.zeros(len(scores), bool)
     for _ in range(ROUNDS):
         beyond = deviations(scores, scores[~beyond]) > FAR
-    return beyond
+    return beyond | above(scores, GROSS)
+
+
+def above(scores: Scores, fence: float) -> npt.NDArray[np.bool_]:
+    """Whether each is more than so many times as far above the median as the upper quartile is."""
+    middle, upper = np.quantile(scores, [0.5, 0.75])
+    return np.asarray((scores - middle > fence * (upper - middle)) & (upper > middle))
 
 
 def deviations(scores: Scores, usual: Scores) -> Scores:

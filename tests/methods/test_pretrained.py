@@ -152,6 +152,13 @@ def test_defects_are_drawn_into_few_images_more_than_once(monkeypatch, most, tim
     assert sum(batches) == 20 + times * min(20, most)
 
 
+def test_images_in_which_no_defect_can_be_drawn_have_no_head():
+    flat = np.random.default_rng(0).integers(126, 131, (8, 64, 64)).astype(np.uint8)
+    one = Detector("pretrained", settings=QUICK | {"defects": "yes"}, false_alarm_rate=None).fit(flat)
+    assert "head.hot" not in one.model.reference
+    assert np.isfinite(one.score(flat)).all()
+
+
 def test_a_model_file_needs_no_weights_from_elsewhere(fitted, tmp_path, monkeypatch):
     fitted.save(tmp_path / "model")
     monkeypatch.setattr(networks, "wheel_file", lambda: pytest.fail("the weights are in the file"))

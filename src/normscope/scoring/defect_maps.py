@@ -56,26 +56,27 @@ def drawn(encoded: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
 
 
 def fit_defects(pairs: Pairs, fold: Tensor, layout: Layout) -> Fitted | None:
-    """The head: its `normal` are log odds of a defect, [n, h, w]; None if no defect can be seen.
+    """The head: its `normal` are log odds of a defect, [n, h, w]; None if too few can be seen.
 
     What it has `found` is what it finds when fitted to images with the other family of defects: real ones are like
     neither.
     """
     rows, n, folds = rows_of(pairs, layout), len(fold), fold.numpy()
-    if not all(any(len(rows.defects[i]) for i in np.flatnonzero(rows.family == one)) for one in (0, 1)):
-        return None
     every, images = np.unique(folds), np.tile(folds, pairs.times)
-    choices = [images != one for one in every] + [rows.family != family for family in (0, 1)] + [images >= 0]
-    *heads, one, other, head = fit_heads(rows, [*map(np.flatnonzero, choices)])
+    chosen = [*(images != one for one in every), rows.family == 1, rows.family == 0, images >= 0]
+    choices = [np.flatnonzero(one) for one in chosen]
+    if not all(any(len(rows.defects[i]) for i in choice) for choice in choices):
+        return None
+    *of_folds, of_the_second, of_the_first, head = fit_heads(rows, choices)
     odds = torch.empty(n, *layout.finest).to(pairs.surprisal)
-    for fold_of_it, own_head in zip(every, heads, strict=True):
-        own = np.flatnonzero(folds == fold_of_it)
-        odds[own] = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], own_head, layout)
+    for one, unseen in zip(every, of_folds, strict=True):
+        own = np.flatnonzero(folds == one)
+        odds[own] = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
     scores = torch.empty(2, n).to(odds)
-    for family, own_head in enumerate((one, other)):
+    for family, unseen in enumerate((of_the_second, of_the_first)):
         own = np.flatnonzero(rows.family[:n] == family)
-        normal = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], own_head, layout)
-        changed = defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], own_head, layout)
+        normal = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
+        changed = defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], unseen, layout)
         scores[:, own] = torch.stack([hottest(normal), hottest(changed)])
     return Fitted(head, odds, odds[:0], share_found(*scores))
 
