@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from scipy.stats import expon, genpareto, lognorm, norm
+from scipy.stats import expon, genpareto, kstest, lognorm, norm
 
-from normscope.tail import LEAST, fit_tail
+from normscope.tail import LEAST, fit_p_value, fit_tail, survival
 
 
 @pytest.mark.parametrize(("m", "factor"), [(24, 10), (50, 5), (100, 4), (200, 3), (400, 3)])
@@ -43,3 +43,10 @@ def test_a_short_tail_has_no_end():
 )
 def test_scores_that_no_tail_fits_have_none(scores):
     assert fit_tail(np.sort(scores)) is None
+
+
+def test_survival_and_test_are_those_of_scipy():
+    over = np.sort(expon().rvs(50, random_state=0))
+    ours = survival(np.r_[-1.0, over], 0.2, 0.7)
+    assert ours == pytest.approx(genpareto.sf(np.r_[-1.0, over], 0.2, scale=0.7))
+    assert fit_p_value(1 - ours[1:]) == pytest.approx(kstest(over, genpareto(0.2, scale=0.7).cdf).pvalue, rel=0.01)

@@ -10,7 +10,7 @@ from typing import Literal, cast, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.stats import beta
+from scipy.special import betaincinv
 from torch import Tensor
 
 from normscope.errors import ImageFolderError, ModelFileError, SettingError
@@ -113,7 +113,8 @@ class Calibration:
 
         Without ties, and for `cross` approximately.
         """
-        low, high = beta.interval(LIKELY, self.allowed, len(self.scores) + 1 - self.allowed)
+        tails = (1 - LIKELY) / 2, (1 + LIKELY) / 2
+        low, high = betaincinv(self.allowed, len(self.scores) + 1 - self.allowed, tails)
         return float(low), float(high)
 
     @property

@@ -2,11 +2,11 @@
 
 import math
 from pathlib import Path
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
 
 from normscope.folds import held_out
 from normscope.images.store import Store
@@ -20,7 +20,7 @@ GROSS = 20.0  # the fence beyond which the same is true, whatever law the scores
 TRIMMED = 0.25  # of the images, that references are not fitted to when outliers are left out
 ROUNDS = 3
 LOOKING = "looking for outliers"  # what the observer is told
-QUARTILE = float(norm.ppf(0.75))
+QUARTILE = NormalDist().inv_cdf(0.75)
 
 Scores = npt.NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import genpareto, kstest
+from scipy.special import smirnov
 
 Scores = npt.NDArray[np.float64]
 
@@ -25,8 +25,13 @@ class Tail(NamedTuple):
 
     def exceeded(self, scores: Scores) -> Scores:
         """How likely a normal image is to score higher than each of scores [n]; meant for those above `start`."""
-        chances = self.above * genpareto.sf(scores - self.start, self.shape, scale=self.scale)
+        chances = self.above * survival(scores - self.start, self.shape, self.scale)
         return np.asarray(np.maximum(chances, LEAST), np.float64)
+
+
+def survival(over: Scores, shape: float, scale: float) -> Scores:
+    """How likely a generalised Pareto distribution, of a shape above 0, makes it to exceed each."""
+    return np.asarray((1 + shape * np.maximum(over, 0) / scale) ** (-1 / shape))
 
 
 def fit_tail(scores: Scores) -> Tail | None:
@@ -49,6 +54,18 @@ def fit_tail(scores: Scores) -> Tail | None:
     # At least the shape of what is known of an exponential tail from so many scores (its predictive distribution).
     shape = float(np.clip(2 - mean / (mean - 2 * weighted), 1 / count, HEAVIEST))
     scale = float(mean * (1 - shape))
-    if kstest(over, genpareto(shape, scale=scale).cdf).pvalue < POOR_FIT:
+    if fit_p_value(1 - survival(over, shape, scale)) < POOR_FIT:
         return None
     return Tail(float(start), (count + 1) / (m + 1), shape, scale)
+
+
+def fit_p_value(chances: Scores) -> float:
+    """Of the Kolmogorov-Smirnov test, for what a distribution says of the chance to be below each of sorted values.
+
+    Twice that of the one-sided test, which for a poor fit is that of the two-sided one. From scipy.special:
+    scipy.stats takes longer to import than a model to load.
+    """
+    n = len(chances)
+    steps = np.arange(n + 1) / n
+    farthest = max((steps[1:] - chances).max(), (chances - steps[:-1]).max())
+    return min(1.0, 2 * float(smirnov(n, farthest)))

@@ -161,9 +161,10 @@ def test_what_timm_does_not_have_is_named():
             Frozen("tiny", 32, (32, 32)).restore(file)
 
 
-def test_making_an_encoder_without_its_weights_imports_no_compiler():
-    """On the meta device torch computes with operations in Python, and for these it imports its compiler: 2 seconds."""
+def test_what_scores_imports_no_compiler_and_no_statistics():
+    """On the meta device torch computes with operations in Python, and for these it imports its compiler: 2 seconds.
+    scikit-learn and scipy.stats take one, and are for fitting."""
     make = "with torch.device('meta'): Frozen('efficientnet-lite0', 160, (224, 224))"
-    check = "assert 'torch._dynamo' not in sys.modules"
-    code = f"import sys, torch; from normscope.networks.pretrained import Frozen\n{make}\n{check}"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    check = "assert not {'torch._dynamo', 'sklearn', 'scipy.stats'} & set(sys.modules)"
+    imports = "import sys, torch, normscope.model; from normscope.methods.pretrained import Frozen"
+    subprocess.run([sys.executable, "-c", f"{imports}\n{make}\n{check}"], check=True)

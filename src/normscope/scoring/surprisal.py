@@ -3,8 +3,6 @@
 import math
 
 import torch
-from sklearn.covariance import ledoit_wolf
-from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
 from normscope.training.method import Reference, part
@@ -12,6 +10,8 @@ from normscope.training.method import Reference, part
 
 def fit_gaussian(codes: Tensor) -> Reference:
     """A Gaussian with full covariance, shrunk towards a multiple of the identity (Ledoit & Wolf 2004)."""
+    from sklearn.covariance import ledoit_wolf  # here, for a model that scores needs none of it
+
     x = codes.double().cpu()
     covariance = torch.from_numpy(ledoit_wolf(x.numpy())[0])
     return {"mean": x.mean(0).float(), "whitener": _whitener(covariance).float()}
@@ -36,6 +36,8 @@ def gaussians(codes: Tensor, reference: Reference, d: int) -> Tensor:
 
 def fit_mixture(codes: Tensor, components: int) -> Reference:
     """A mixture of full-covariance Gaussians, by expectation maximisation; regularised by a tenth of the variance."""
+    from sklearn.mixture import GaussianMixture
+
     x = codes.double().cpu().numpy()
     seed = int(torch.randint(2**31, ()))
     regular = 0.1 * float(x.var(0).mean()) + 1e-9
