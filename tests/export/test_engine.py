@@ -66,10 +66,16 @@ def test_the_fastest_engine_is_measured_once_and_gives_the_same_rows(explaining,
 
 def test_few_images_stay_with_pytorch(explaining, cache, exports):
     model = load(explaining)
-    assert with_engine(model, explaining, 100, "auto", print) is model
+    assert with_engine(model, explaining, 200, "auto", print) is model
     assert with_engine(model, explaining, MANY, "eager", print) is model
     assert not exports
     assert not cache.exists()
+
+
+def test_of_a_few_images_not_even_the_time_is_taken(explaining, monkeypatch):
+    model = load(explaining)
+    monkeypatch.setattr(engine, "seconds_an_image", lambda model: pytest.fail("longer than the work itself"))
+    assert with_engine(model, explaining, 100, "auto", print) is model
 
 
 def test_a_graph_that_is_hardly_faster_is_not_used(explaining, exports, speeds, cache):

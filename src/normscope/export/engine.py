@@ -37,6 +37,7 @@ REPAYS_EXPORT = 300.0  # seconds of scoring with PyTorch: an export took 20 to 3
 REPAYS_OPENING = 10.0
 FASTER = 1.1  # times as fast as PyTorch; less may be noise
 TOGETHER, TRIALS = 4, 3  # images that engines are timed with, and how often
+WORTH_A_TRIAL = 10 * TOGETHER * TRIALS  # images: of fewer, the trial alone would be a tenth of the work
 TIMES = "times.json"
 KEPT = 8  # folders in the cache: a graph may have a hundred MB
 
@@ -53,7 +54,7 @@ def with_engine(model: Model, file: Path, images: int, engine: Engine, note: Cal
             raise SettingError(f"the engine {engine} cannot score with this model: {reason}; leave out --engine")
         return fastest(model, place(checksum_of(file), engine), [engine], note)
     formats = [one for one in FORMATS if all(map(find_spec, NEEDS[one]))]
-    if not formats or obstacle(model):
+    if not formats or images < WORTH_A_TRIAL or obstacle(model):
         return model
     folder = place(checksum_of(file), engine)
     if images * seconds_an_image(model) < (REPAYS_OPENING if folder.exists() else REPAYS_EXPORT):
