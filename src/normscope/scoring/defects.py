@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,8 @@ class Rows(NamedTuple):
     family: npt.NDArray[np.float32]
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()
 def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Reference]:
     """For each choice of images, a head for these: weights and biases of three layers.
 
@@ -41,32 +43,32 @@ def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Refer
     places = torch.arange(len(every)).split(lengths)
     usual = [torch.cat([places[i] for i in images]) for images in choices]
     unusual = [torch.cat([places[len(rows.normal) + i] for i in images]) for images in choices]
-    mean = torch.stack([every[own].mean(0) for own in usual])[:, None]
-    deviation = torch.stack([every[own].std(0) for own in usual])[:, None] + 1e-4
     steps = min(MOST, max(FEWEST, EPOCHS * max(map(len, usual)) // NORMAL))
+    sampled = torch.stack([*map(partial(sample, steps), unusual, usual)], 1).to(every.device)
+    scale = 1 / (torch.stack([every[own].std(0) for own in usual])[:, None] + 1e-4)
+    shift = -scale * torch.stack([every[own].mean(0) for own in usual])[:, None]
     label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(every).expand(len(choices), -1)
-    with torch.enable_grad(), torch.inference_mode(False):
-        widths = [(HIDDEN, every.shape[1]), (HIDDEN, HIDDEN), (1, HIDDEN)]
-        values = torch.stack([start(widths) for _ in choices]).to(every.device).requires_grad_()
-        first, second = torch.zeros_like(values), torch.zeros_like(values)  # moments of the gradient
-        for step in range(steps):
-            both = zip(unusual, usual, strict=True)
-            drawn = torch.stack([torch.cat([some(one, DEFECTS), some(other, NORMAL)]) for one, other in both])
-            found = odds((every[drawn.to(every.device)] - mean) / deviation, layers(values, widths))
-            loss = F.binary_cross_entropy_with_logits(found, label, reduction="none").mean(1).sum()
-            (gradient,) = torch.autograd.grad(loss, values)
-            rate = RATE * (1 + math.cos(math.pi * step / steps)) / 2
-            with torch.no_grad():
-                adamw(values, gradient, first, second, rate, step + 1)
+    widths = [(HIDDEN, every.shape[1]), (HIDDEN, HIDDEN), (1, HIDDEN)]
+    values = torch.stack([start(widths) for _ in choices]).to(every.device).requires_grad_()
+    first, second = torch.zeros_like(values), torch.zeros_like(values)  # moments of the gradient
+    for step, drawn in enumerate(sampled):
+        found = odds(torch.addcmul(shift, every[drawn], scale), layers(values, widths))
+        loss = F.binary_cross_entropy_with_logits(found, label, reduction="none").mean(1).sum()
+        (gradient,) = torch.autograd.grad(loss, values)
+        rate = RATE * (1 + math.cos(math.pi * step / steps)) / 2
+        with torch.no_grad():
+            adamw(values, gradient, first, second, rate, step + 1)
     weights, biases = map(list, zip(*layers(values.detach(), widths), strict=True))
-    weights[0] = weights[0] / deviation
-    biases[0] = biases[0] - (weights[0] @ mean.mT)[..., 0]  # the rows that came in, as they are
+    biases[0] = biases[0] + (weights[0] @ shift.mT)[..., 0]  # for rows as they came in
+    weights[0] = weights[0] * scale
     named = {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
     return [{name: value[place].clone() for name, value in named.items()} for place in range(len(choices))]
 
 
-def some(places: Tensor, n: int) -> Tensor:
-    return places[torch.randint(len(places), (n,))]
+def sample(steps: int, defects: Tensor, normal: Tensor) -> Tensor:
+    """Of places of rows, those that a head learns from in each step: [steps, rows], those of defects first."""
+    both = ((defects, DEFECTS), (normal, NORMAL))
+    return torch.cat([places[torch.randint(len(places), (steps, n))] for places, n in both], 1)
 
 
 def start(widths: Sequence[tuple[int, int]]) -> Tensor:
