@@ -2,7 +2,7 @@
 
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lines import auroc, by_task, grouped, lines, mean_and_sd, percent, task_of, tasks_of
 
@@ -13,6 +13,7 @@ from normscope.tables.names import DATASET_NAMES, title
 OURS = ("surprisal", "pretrained")
 SHOWN = ("auto", "surprisal")
 COMPARED = (0, 3, 6)
+CLASSES = 10
 COLUMNS = {
     "auroc": "image AUROC",
     "tpr_at_fpr_01": "found at 1 % false alarms",
@@ -40,17 +41,33 @@ def changes(name: str) -> str:
 
 
 def accuracy() -> str:
-    """Ours on every class, at the budget of a user; the first seed of each."""
-    own = [line for line in lines("accuracy.jsonl") if line["method"] in SHOWN and line["seed"] == 0]
-    groups = grouped(own, lambda line: (line["dataset"], line["method"], line["budget"]))
+    """Ours on every class, at the budget of a user: AUROC, and the share found at two rates of false alarms. The mean
+    of the seeds that have all classes, and the SD of their means."""
+    own = [line for line in lines("accuracy.jsonl") if line["method"] in SHOWN and line["dataset"] in DATASET_NAMES]
     body = []
-    for (dataset, method, budget), some in sorted(groups.items()):
-        if dataset in DATASET_NAMES:
-            values = {line["normal"]: auroc(line) for line in some}
-            classes = [percent(values[normal]) if normal in values else shown(None) for normal in range(10)]
-            mean = percent(statistics.mean(values.values())) if len(values) == 10 else shown(None)
-            body.append([f"{DATASET_NAMES[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{mean}**"])
-    return markdown_table(["", *(str(normal) for normal in range(10)), "mean"], *body)
+    for (dataset, method, budget), some in sorted(grouped(own, run_of).items()):
+        seeds = [{line["normal"]: line["metrics"] for line in one} for one in grouped(some, seed_of).values()]
+        whole = [seed for seed in seeds if len(seed) == CLASSES]
+        classes = [percent(statistics.mean(seed[normal]["auroc"] for seed in whole)) for normal in range(CLASSES)]
+        means = [mean_and_sd(means_of(whole, name)) for name in ("auroc", "tpr_at_fpr_01", "tpr_at_fpr_05")]
+        body.append(
+            [f"{DATASET_NAMES[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{means[0]}**", *means[1:]]
+        )
+    return markdown_table(["", *map(str, range(CLASSES)), "mean", "found at 1 %", "at 5 %"], *body)
+
+
+def run_of(line: Result) -> tuple[str, str, float]:
+    return line["dataset"], line["method"], line["budget"]
+
+
+def seed_of(line: Result) -> int:
+    return line["seed"]
+
+
+def means_of(seeds: Sequence[Mapping[int, Mapping[str, float]]], name: str) -> list[float]:
+    """Of this metric, over the classes of each seed that has it for all of them."""
+    values = ([metrics[name] for metrics in seed.values() if name in metrics] for seed in seeds)
+    return [statistics.mean(own) for own in values if len(own) == CLASSES]
 
 
 def rivals() -> str:
