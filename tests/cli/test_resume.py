@@ -166,6 +166,7 @@ def test_an_interrupt_saves_says_so_and_exits_with_130(interrupted):
     assert sorted(path.name for path in where.iterdir()) == ["model.checkpoint", "model.checkpoint.previous"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_finished_to_the_same_bits(folder, whole, continued):
     code, errors = finish(start(folder, continued, "--resume"))
     assert code == 0, errors

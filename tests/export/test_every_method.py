@@ -24,7 +24,7 @@ OBSTACLES = {
     "dsebm": ({"score": "reconstruction"}, "gradient"),
 }
 OTHERS = {"anogan": {"search": "encoder"}, "surprisal": {"reference": "neighbours"}}
-QUICK = {"knn", "pca", "pretrained", "vae"}  # the others are run by `make test-slow`
+QUICK = {"pca", "pretrained"}  # the others are run by `make test-slow`
 IMAGES = digits.load().task(3).train_images
 
 
