@@ -48,6 +48,8 @@ def accuracy() -> str:
     for (dataset, method, budget), some in sorted(grouped(own, run_of).items()):
         seeds = [{line["normal"]: line["metrics"] for line in one} for one in grouped(some, seed_of).values()]
         whole = [seed for seed in seeds if len(seed) == CLASSES]
+        if not whole:
+            continue
         classes = [percent(statistics.mean(seed[normal]["auroc"] for seed in whole)) for normal in range(CLASSES)]
         means = [mean_and_sd(means_of(whole, name)) for name in ("auroc", "tpr_at_fpr_01", "tpr_at_fpr_05")]
         body.append(

@@ -16,7 +16,7 @@ from normscope.training.method import Method
 FENCE = 6.0  # times as far above the median as the upper quartile is
 MOST_SHARE = 0.01  # of all images, that the fence alone names
 FAR = 4.0  # standard deviations: whatever lies beyond is named, however many there are
-GROSS = 20.0  # the fence beyond which the same is true, whatever law the scores follow
+GROSS = 20.0  # the fence beyond which the same is true
 TRIMMED = 0.25  # of the images, that references are not fitted to when outliers are left out
 ROUNDS = 3
 LOOKING = "looking for outliers"  # what the observer is told

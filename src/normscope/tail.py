@@ -62,8 +62,8 @@ def fit_tail(scores: Scores) -> Tail | None:
 def fit_p_value(chances: Scores) -> float:
     """Of the Kolmogorov-Smirnov test, for what a distribution says of the chance to be below each of sorted values.
 
-    Twice that of the one-sided test, which for a poor fit is that of the two-sided one. From scipy.special:
-    scipy.stats takes longer to import than a model to load.
+    Twice that of the one-sided test, which for a poor fit is that of the two-sided one. scipy.stats has both this and
+    the distribution, but takes long to import, and every command that scores comes here.
     """
     n = len(chances)
     steps = np.arange(n + 1) / n

@@ -62,18 +62,18 @@ def fit_defects(pairs: Pairs, fold: Tensor, layout: Layout) -> Fitted | None:
     neither.
     """
     rows, n, folds = rows_of(pairs, layout), len(fold), fold.numpy()
-    every, images = np.unique(folds), np.tile(folds, pairs.times)
-    chosen = [*(images != one for one in every), rows.family == 1, rows.family == 0, images >= 0]
-    choices = [np.flatnonzero(one) for one in chosen]
+    every, fold_of_rows = np.unique(folds), np.tile(folds, pairs.times)
+    choices = [np.flatnonzero(fold_of_rows != one) for one in every]
+    choices += [np.flatnonzero(rows.family != one) for one in (0, 1)] + [np.arange(len(fold_of_rows))]
     if not all(any(len(rows.defects[i]) for i in choice) for choice in choices):
         return None
-    *of_folds, of_the_second, of_the_first, head = fit_heads(rows, choices)
+    *of_folds, without_first, without_second, head = fit_heads(rows, choices)
     odds = torch.empty(n, *layout.finest).to(pairs.surprisal)
     for one, unseen in zip(every, of_folds, strict=True):
         own = np.flatnonzero(folds == one)
         odds[own] = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
     scores = torch.empty(2, n).to(odds)
-    for family, unseen in enumerate((of_the_second, of_the_first)):
+    for family, unseen in enumerate((without_first, without_second)):
         own = np.flatnonzero(rows.family[:n] == family)
         normal = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
         changed = defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], unseen, layout)

@@ -35,8 +35,8 @@ class Rows(NamedTuple):
 def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Reference]:
     """For each choice of images, a head for these: weights and biases of three layers.
 
-    Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator. All heads learn at once,
-    which takes half as long as one after the other.
+    Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator. All heads learn at once:
+    one product for all of them instead of many small ones.
     """
     every = torch.cat([*rows.normal, *rows.defects])
     lengths = [len(own) for own in rows.normal + rows.defects]
