@@ -118,15 +118,19 @@ class Calibration:
         return float(low), float(high)
 
     @property
+    def bound(self) -> str:
+        """The word before a false-alarm rate: out-of-fold scores promise none exactly."""
+        return "at most" if self.kind == "split" else "about"
+
+    @property
     def promise(self) -> str:
         """A sentence for the user: what is anomalous, and how many normal images will be."""
         low, high = map(percent, self.likely)
-        most = "at most" if self.kind == "split" else "about"
         reviewed = f" ({len(self.reviewed)} reviewed as fine)" if self.reviewed else ""
         return (
-            f"scores above {self.threshold:.4g} are anomalous: {most} {percent(self.achievable)} of normal images on "
-            f"average over draws; with these {len(self.scores)} calibration images{reviewed} between {low} and {high} "
-            f"({percent(LIKELY)} sure)"
+            f"scores above {self.threshold:.4g} are anomalous: {self.bound} {percent(self.achievable)} of normal "
+            f"images on average over draws; with these {len(self.scores)} calibration images{reviewed} between {low} "
+            f"and {high} ({percent(LIKELY)} sure)"
         )
 
     def at(self, rate: float) -> "Calibration":

@@ -139,7 +139,7 @@ def test_the_slider_labels_anew_and_says_its_rate(opened, gathered, model):
         flagged = int((scores > threshold).sum())
         said = page.locator("#rate").inner_text()
         assert f"{flagged} anomalous" in said
-        assert f"At most {100 * rate:.3g}\u00a0% of normal images are flagged" in said
+        assert f"; {known.bound} {100 * rate:.3g}\u00a0% of normal images are flagged" in said
         assert labels(page) == ["anomalous"] * flagged + ["normal"] * (len(scores) - flagged)
         assert f"{flagged} of {len(scores)} images" in page.locator("h1").inner_text()
     page.get_by_role("button", name="Back to the model").click()

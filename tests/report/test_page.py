@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from normscope.model import Scored, load
+from normscope.report.axis import make_axis
 from normscope.report.gathering import Gathering
-from normscope.report.page import embedded, page
+from normscope.report.page import data, embedded, lead, page
 from normscope.report.thumbnail import thumbnail
 
 HOSTILE = [
@@ -163,3 +164,12 @@ def test_the_rows_of_a_page_are_those_of_the_command_line(model, parts):
     assert all(one.heat for one in found.thumbnails.values())
     assert isinstance(Scored(found.rows[0], None).row, dict)
     assert Path(found.rows[0]["path"]) == paths[0]
+
+
+@pytest.mark.parametrize(("kind", "word"), [("split", "at most"), ("cross", "about")])
+def test_a_rate_is_promised_as_the_command_line_does(model, kind, word):
+    known = replace(model.calibration, kind=kind)
+    axis = make_axis(known.scores, known.scores)
+    assert f"which {word} " in lead(known, axis)
+    assert f"anomalous: {word} " in known.promise
+    assert data([], known, axis)["bound"] == word

@@ -71,7 +71,7 @@ def lead(known: Calibration | None, axis: Axis) -> str:
         return "The model was fitted without a calibration set, so there is no threshold: only an order."
     threshold = shown_score(known.threshold, axis.decimals)
     rate = percent(float(known.p_values(np.nextafter([known.threshold], np.inf))[0])).replace(" ", "\u00a0")
-    return f"Scores above {threshold}, which at most {rate} of normal images exceed."
+    return f"Scores above {threshold}, which {known.bound} {rate} of normal images exceed."
 
 
 def interrupted(gathering: Gathering) -> str:
@@ -103,7 +103,8 @@ def data(rows: list[Row], known: Calibration | None, axis: Axis) -> dict[str, ob
     if known is not None:
         knots = np.unique(known.scores)
         rates = known.p_values(np.nextafter(knots, np.inf))
-        found |= {"threshold": known.threshold, "knots": knots.tolist(), "rates": rates.tolist()}
+        found |= {"threshold": known.threshold, "bound": known.bound}
+        found |= {"knots": knots.tolist(), "rates": rates.tolist()}
     return found
 
 

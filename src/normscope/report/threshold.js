@@ -66,10 +66,10 @@ function showThreshold(threshold) {
   find("line").setAttribute("x2", at);
   find("headline").textContent =
     `${above.toLocaleString("en")} of ${several(rows.length, "image")} ${above === 1 ? "is" : "are"} anomalous`;
-  find("lead").textContent = `Scores above ${number(threshold)}, which at most ${rate} of normal images exceed.`;
+  find("lead").textContent = `Scores above ${number(threshold)}, which ${report.bound} ${rate} of normal images exceed.`;
   find("rate").textContent =
-    `Threshold ${number(threshold)}: ${above.toLocaleString("en")} anomalous. At most ${rate} of normal images are flagged.`;
-  find("threshold").setAttribute("aria-valuetext", `${number(threshold)}, at most ${rate} of normal images`);
+    `Threshold ${number(threshold)}: ${above.toLocaleString("en")} anomalous; ${report.bound} ${rate} of normal images are flagged.`;
+  find("threshold").setAttribute("aria-valuetext", `${number(threshold)}, ${report.bound} ${rate} of normal images`);
   find("reset").disabled = own;
 }
 
