@@ -13,7 +13,7 @@ from normscope.files import write_atomically
 from normscope.sealed import first_not_finite
 from normscope.settings import JSON
 
-FORMAT, OLDER = "4", ("1", "2", "3")
+FORMAT, OLDER = "5", ("1", "2", "3", "4")
 LARGEST = 2**30  # bytes, which are hashed in two seconds; the largest network here, the paper's big one, has 0.8e9
 
 

@@ -22,6 +22,7 @@ from normscope.scoring.local import (
     USUAL,
     columns,
     fit_local,
+    left_out_surprisal,
     local_surprisal,
     log_heat,
     peak,
@@ -30,7 +31,7 @@ from normscope.scoring.local import (
     with_neighbours,
 )
 from normscope.scoring.local import hottest as hottest_location
-from normscope.scoring.surprisal import fit_gaussian, gaussian
+from normscope.scoring.surprisal import fit_gaussian, gaussian, left_out_gaussian
 from normscope.scoring.survival import fit_survival, survival
 from normscope.training.method import Batches, Method, Reference, part, under
 
@@ -122,21 +123,20 @@ class Pretrained(Method):
         return self.finish_held_out(batches)[0]
 
     def finish_held_out(self, batches: Batches) -> tuple[Reference, Tensor]:
-        """Each part is fitted once for every fold and once to all images. Its held-out scores give it a scale and a
-        weight, and combined they are the held-out scores of the images."""
+        """Each part is fitted to all images; its held-out scores are under what did not see the image. They give it a
+        scale and a weight, and combined they are the held-out scores of the images."""
         n = len(batches)
         studied = spread(n, self.settings.local_references)
         drawn_in = studied[spread(len(studied), MOST_DEFECTIVE)] if self.has_head else studied[:0]
         times = min(MOST_TIMES, max(1, MOST_DEFECTIVE // len(studied)))
         defects = batches.subset(drawn_in).through(self.encode_defective).repeated(times)
         channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), self.settings.channels)
-        fold = random_folds(n)
-        fold_of_defects = fold[drawn_in].repeat(times)
-        code = self.fit_code(batches, defects, fold, fold_of_defects)
-        local = self.fit_locations(batches.subset(studied), defects, channels, fold[studied], fold_of_defects)
-        near = local.normal[np.searchsorted(studied, drawn_in)]
+        place = np.searchsorted(studied, drawn_in)
+        code = self.fit_code(batches, defects, np.tile(drawn_in, times))
+        local = self.fit_locations(batches.subset(studied), defects, np.tile(place, times), channels)
+        near = local.normal[place]
         pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects, times)
-        head = fit_defects(pairs, fold[drawn_in], self.layout) if self.has_head else None
+        head = fit_defects(pairs, self.layout) if self.has_head else None
         found = torch.stack([code.found, local.found, head.found]) if head else None
         weights = weights_of(torch.cat([self.code(encoded) for encoded in batches]), found)
         reference = {"channels": channels, "weights": weights, **under("code", code.reference)}
@@ -149,22 +149,22 @@ class Pretrained(Method):
             scores.append((drawn_in, hottest(head.normal)))
         parts = self.completed(scores, batches, reference)
         reference |= under("survival", fit_survival(parts))
-        return reference, combined(held_out(parts, fold.to(parts.device), fit_survival, survival), weights)
+        fold = random_folds(n).to(parts.device)
+        return reference, combined(held_out(parts, fold, fit_survival, survival), weights)
 
-    def fit_code(self, batches: Batches, defects: Batches, fold: Tensor, fold_of_defects: Tensor) -> Fitted:
+    def fit_code(self, batches: Batches, defects: Batches, origin: Indices) -> Fitted:
         codes = torch.cat([self.code(encoded) for encoded in batches])
         changed = torch.cat([codes[:0], *(self.code(encoded) for encoded in defects)])
-        pair = held_out_pair(codes, fold, changed, fold_of_defects, fit_gaussian, gaussian)
-        return Fitted(fit_gaussian(codes), *pair, share_found(*pair))
+        fitted = held_out_pair(codes, changed, torch.from_numpy(origin), fit_gaussian, gaussian, left_out_gaussian)
+        return Fitted(*fitted, share_found(*fitted[1:]))
 
-    def fit_locations(
-        self, batches: Batches, defects: Batches, channels: Tensor, fold: Tensor, fold_of_defects: Tensor
-    ) -> Fitted:
+    def fit_locations(self, batches: Batches, defects: Batches, origin: Indices, channels: Tensor) -> Fitted:
         """Its `normal` and `defects` are surprisals of locations, [n, h, w]."""
         maps = torch.cat([self.maps(encoded, channels) for encoded in batches])
         changed = torch.cat([maps[:0], *(self.maps(encoded, channels) for encoded in defects)])
-        pair = held_out_pair(maps, fold, changed, fold_of_defects, fit_local, local_surprisal)
-        return Fitted(fit_local(maps), *pair, share_found(*map(hottest_location, pair)))
+        own = torch.from_numpy(origin)
+        fitted = held_out_pair(maps, changed, own, fit_local, local_surprisal, left_out_surprisal)
+        return Fitted(*fitted, share_found(*map(hottest_location, fitted[1:])))
 
     def completed(self, scores: Sequence[tuple[Indices, Tensor]], batches: Batches, reference: Reference) -> Tensor:
         """[n, parts]: held-out scores of each part; of images that it was not fitted to, those under the reference."""

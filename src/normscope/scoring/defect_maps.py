@@ -1,4 +1,4 @@
-"""Log odds of a defect at every location of an image: what the head is fitted to, and its held-out maps."""
+"""Log odds of a defect at every location of an image: what the heads are fitted to, and their held-out maps."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,12 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.scoring.combination import share_found
-from normscope.scoring.defects import Rows, fit_heads, hottest, logits, rows_at
+from normscope.scoring.defects import Rows, fit_heads, hottest, logits, rows_at, some
+from normscope.scoring.held_out import random_folds
 from normscope.scoring.layout import Layout
 from normscope.scoring.local import smooth
 from normscope.training.method import Batches, Reference
 from normscope.views.defects import defective
 
+HEADS = 3  # that judge an image
 ROWS = 150  # of an image, at most, for the head
 COVERED = 0.15  # share of a location that a defect must cover to count as one
 TOGETHER = 2  # images whose fine maps are worked on at once: those of more leave the processor's cache
@@ -55,30 +57,34 @@ def drawn(encoded: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
     return behind[:, 0], behind[:, 1:].unflatten(1, layout.finest)
 
 
-def fit_defects(pairs: Pairs, fold: Tensor, layout: Layout) -> Fitted | None:
-    """The head: its `normal` are log odds of a defect, [n, h, w]; None if too few can be seen.
+def fit_defects(pairs: Pairs, layout: Layout) -> Fitted | None:
+    """Some heads: `normal` are log odds of a defect, [n, h, w], by as many others that did not see the image; None if
+    too few defects can be seen.
 
-    What it has `found` is what it finds when fitted to images with the other family of defects: real ones are like
-    neither.
+    Heads that learnt from the same images differ by chance in what they make of a new one; their mean is better than
+    any of them. What they have `found` is what a head finds when fitted to images with the other family of defects:
+    real ones are like neither.
     """
-    rows, n, folds = rows_of(pairs, layout), len(fold), fold.numpy()
-    every, fold_of_rows = np.unique(folds), np.tile(folds, pairs.times)
-    choices = [np.flatnonzero(fold_of_rows != one) for one in every]
-    choices += [np.flatnonzero(rows.family != one) for one in (0, 1)] + [np.arange(len(fold_of_rows))]
-    if not all(any(len(rows.defects[i]) for i in choice) for choice in choices):
+    rows, n = rows_of(pairs, layout), len(pairs.surprisal)
+    fold = random_folds(n).numpy()
+    every, fold_of_rows = np.unique(fold), np.tile(fold, pairs.times)
+    choices = [np.arange(len(fold_of_rows))] + [np.flatnonzero(fold_of_rows != one) for one in every]
+    of_families = [np.flatnonzero(rows.family != one) for one in (0, 1)]
+    if not all(any(len(rows.defects[i]) for i in choice) for choice in choices + of_families):
         return None
-    *of_folds, without_first, without_second, head = fit_heads(rows, choices)
+    several = fit_heads(rows, [choice for choice in choices for _ in range(HEADS)] + of_families)
+    heads, *of_folds = (some(several, range(at, at + HEADS)) for at in range(0, HEADS * len(choices), HEADS))
     odds = torch.empty(n, *layout.finest).to(pairs.surprisal)
     for one, unseen in zip(every, of_folds, strict=True):
-        own = np.flatnonzero(folds == one)
+        own = np.flatnonzero(fold == one)
         odds[own] = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
     scores = torch.empty(2, n).to(odds)
-    for family, unseen in enumerate((without_first, without_second)):
-        own = np.flatnonzero(rows.family[:n] == family)
+    for family in (0, 1):
+        own, unseen = np.flatnonzero(rows.family[:n] == family), some(several, [HEADS * len(choices) + family])
         normal = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
         changed = defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], unseen, layout)
         scores[:, own] = torch.stack([hottest(normal), hottest(changed)])
-    return Fitted(head, odds, odds[:0], share_found(*scores))
+    return Fitted(heads, odds, odds[:0], share_found(*scores))
 
 
 def rows_of(pairs: Pairs, layout: Layout) -> Rows:
@@ -102,16 +108,16 @@ def evidence(encoded: Tensor, surprisal: Tensor, layout: Layout) -> list[Tensor]
     return [*layout.maps(encoded), torch.stack([surprisal, smooth(surprisal)], 1).clamp(min=1e-3).log()]
 
 
-def defect_maps(images: Batches, surprisal: Tensor, head: Reference, layout: Layout) -> Tensor:
+def defect_maps(images: Batches, surprisal: Tensor, heads: Reference, layout: Layout) -> Tensor:
     """`defect_map` of all batches."""
-    found = (defect_map(encoded, one, head, layout) for encoded, one in beside(images, surprisal))
+    found = (defect_map(encoded, one, heads, layout) for encoded, one in beside(images, surprisal))
     return torch.cat([surprisal.new_empty(0, *layout.finest), *found])
 
 
-def defect_map(encoded: Tensor, surprisal: Tensor, head: Reference, layout: Layout) -> Tensor:
+def defect_map(encoded: Tensor, surprisal: Tensor, heads: Reference, layout: Layout) -> Tensor:
     """[n, h, w]: log odds of a defect at every location; few images at a time, for their fine maps are large."""
     few = zip(encoded.split(TOGETHER), surprisal.split(TOGETHER), strict=True)
-    return torch.cat([logits(evidence(*pair, layout), head) for pair in few])
+    return torch.cat([logits(evidence(*pair, layout), heads) for pair in few])
 
 
 def beside(batches: Batches, values: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

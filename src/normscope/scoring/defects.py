@@ -14,7 +14,7 @@ from torch.nn.utils import parameters_to_vector
 
 from normscope.training.method import Reference
 
-HIDDEN = 64
+HIDDEN = 48
 FEWEST, MOST, EPOCHS = 150, 1500, 4  # steps, and how often a normal row may be drawn for them
 RATE, DECAY, BETAS = 3e-3, 1e-2, (0.9, 0.999)  # of AdamW
 DEFECTS, NORMAL = 128, 256  # rows in a step
@@ -32,8 +32,8 @@ class Rows(NamedTuple):
 
 @torch.inference_mode(False)
 @torch.enable_grad()
-def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Reference]:
-    """For each choice of images, a head for these: weights and biases of three layers.
+def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> Reference:
+    """For each choice of images, a head for these: weights [k, out, in] and biases [k, out] of three layers.
 
     Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator. All heads learn at once:
     one product for all of them instead of many small ones.
@@ -61,8 +61,12 @@ def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Refer
     weights, biases = map(list, zip(*layers(values.detach(), widths), strict=True))
     biases[0] = biases[0] + (weights[0] @ shift.mT)[..., 0]  # for rows as they came in
     weights[0] = weights[0] * scale
-    named = {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
-    return [{name: value[place].clone() for name, value in named.items()} for place in range(len(choices))]
+    return {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
+
+
+def some(heads: Reference, places: Sequence[int]) -> Reference:
+    """Those of the heads that are at these places."""
+    return {name: value[list(places)] for name, value in heads.items()}
 
 
 def sample(steps: int, defects: Tensor, normal: Tensor) -> Tensor:
@@ -99,17 +103,22 @@ def adamw(values: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate:
     values.mul_(1 - rate * DECAY).addcdiv_(first, deviation, value=-rate / (1 - BETAS[0] ** step))
 
 
-def logits(maps: Sequence[Tensor], head: Reference) -> Tensor:
-    """Maps [n, c, h, w] of several scales → [n, h, w] at the finest: log odds that a location is one of a defect.
+def logits(maps: Sequence[Tensor], heads: Reference) -> Tensor:
+    """Maps [n, c, h, w] of several scales → [n, h, w] at the finest: log odds that a location is one of a defect, in
+    the mean of the heads."""
+    layers = [(heads[f"{place}.w"].to(maps[0]), heads[f"{place}.b"].to(maps[0])) for place in range(3)]
+    each = [logits_of_one(maps, [(w[place], b[place]) for w, b in layers]) for place in range(len(layers[0][0]))]
+    return torch.stack(each).mean(0)
 
-    The first layer comes before the coarser maps are brought to the finest grid: the result is the same, and there are
-    far fewer locations.
-    """
-    firsts = head["0.w"].to(maps[0]).split([one.shape[1] for one in maps], 1)
-    biases = [head["0.b"].to(maps[0]), *[None] * (len(maps) - 1)]
-    x = F.relu(sum_at_finest([*map(linear, maps, firsts, biases)]), inplace=True)
-    x = F.relu(linear(x, head["1.w"].to(x), head["1.b"].to(x)), inplace=True)
-    return linear(x, head["2.w"].to(x), head["2.b"].to(x))[:, 0]
+
+def logits_of_one(maps: Sequence[Tensor], layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """The first layer comes before the coarser maps are brought to the finest grid: the result is the same, and there
+    are far fewer locations."""
+    (weight, bias), hidden, last = layers
+    firsts = weight.split([one.shape[1] for one in maps], 1)
+    x = F.relu(sum_at_finest([*map(linear, maps, firsts, [bias, *[None] * (len(maps) - 1)])]), inplace=True)
+    x = F.relu(linear(x, *hidden), inplace=True)
+    return linear(x, *last)[:, 0]
 
 
 def linear(maps: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

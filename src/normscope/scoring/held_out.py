@@ -10,8 +10,11 @@ from normscope.training.method import Reference
 FEWEST, MOST = 4, 16
 ENOUGH = 400  # images that the references of all folds are fitted to, about: few images are in more folds
 
+MANY = 100  # images: one of them changes what all share little enough
+
 Fit = Callable[[Tensor], Reference]
 Score = Callable[[Tensor, Reference], Tensor]
+LeftOut = Callable[[Tensor, Tensor, Tensor, Reference], Tensor]
 
 
 def fold_count(n: int) -> int:
@@ -31,14 +34,30 @@ def two_fold(normal: Tensor, fit: Fit, score: Score) -> Tensor:
 
 def held_out(normal: Tensor, fold: Tensor, fit: Fit, score: Score) -> Tensor:
     """Scores of normal images [n, ...], each under a reference fitted to those of the other folds."""
-    return held_out_pair(normal, fold, normal[:0], fold[:0], fit, score)[0]
+    return by_folds(normal, fold, normal[:0], fold[:0], fit, score)[0]
 
 
 def held_out_pair(
+    normal: Tensor, changed: Tensor, origin: Tensor, fit: Fit, score: Score, left_out: LeftOut
+) -> tuple[Reference, Tensor, Tensor]:
+    """A reference fitted to normal images [n, ...]; their scores, each under one that did not see it; and those of
+    changed versions [m, ...], under one that did not see the original, which `origin` [m] names.
+
+    `left_out` has the scores under the reference without the original, from that of all images; of few images, where it
+    is too rough, references are fitted to folds.
+    """
+    reference, n = fit(normal), len(normal)
+    if n >= MANY:
+        both = ((normal, torch.arange(n)), (changed, origin))
+        usual, unusual = (left_out(images, own, normal, reference) for images, own in both)
+        return reference, usual, unusual
+    fold = random_folds(n).to(normal.device)
+    return reference, *by_folds(normal, fold, changed, fold[origin], fit, score)
+
+
+def by_folds(
     normal: Tensor, fold: Tensor, changed: Tensor, changed_fold: Tensor, fit: Fit, score: Score
 ) -> tuple[Tensor, Tensor]:
-    """`held_out`, and beside it what changed versions of normal images get, under the reference that did not see the
-    original: each is in the fold of that."""
     usual, unusual = list[Tensor](), list[Tensor]()
     for one in fold.unique():
         reference = fit(normal[fold != one])

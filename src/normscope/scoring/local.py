@@ -7,11 +7,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.scoring.held_out import two_fold
+from normscope.scoring.leave_one_out import squared_distance
 from normscope.training.method import Reference
 
 MOST_MAPS = 1000  # normal images that the Gaussians are fitted to
 USUAL = 0.99
 """The share of normal images that are nowhere hotter than 1 in a heat map."""
+TOGETHER = 64  # locations whose images are whitened at once
 REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 
 
@@ -68,6 +70,22 @@ def local_surprisal(maps: Tensor, reference: Reference) -> Tensor:
     n, _, *grid = maps.shape
     x = maps.flatten(2).permute(2, 1, 0) - reference["mean"].to(maps)[:, :, None]
     return (reference["whitener"].to(maps) @ x).square().mean(1).T.reshape(n, *grid)
+
+
+def left_out_surprisal(changed: Tensor, origin: Tensor, maps: Tensor, reference: Reference) -> Tensor:
+    """`local_surprisal` of changed versions [m, c, h, w] of images, under Gaussians fitted to all but the original.
+
+    `origin` [m] says which of the maps [n, c, h, w] that the reference is fitted to is the original. The prior is left
+    as it is: one image in n changes the mean covariance of all locations hardly.
+    """
+    n, c, *grid = maps.shape
+    by_location = [values.flatten(2).permute(2, 1, 0) for values in (maps, changed)]
+    every = (*by_location, reference["mean"][:, :, None], reference["whitener"])
+    distances = list[Tensor]()
+    for x, y, mean, whitener in zip(*(values.split(TOGETHER) for values in every), strict=True):
+        own, other = (whitener.to(x) @ (values - mean.to(x)) for values in (x, y))
+        distances.append(squared_distance(other, own[..., origin], n, n / (n - 1) / (n + c)))
+    return torch.cat(distances).T.reshape(-1, *grid) * ((n + c - 1) / (n + c) / c)
 
 
 def smooth(maps: Tensor, width: int = 3) -> Tensor:

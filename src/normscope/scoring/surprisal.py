@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from normscope.scoring.leave_one_out import squared_distance
 from normscope.training.method import Reference, part
 
 
@@ -20,6 +21,22 @@ def fit_gaussian(codes: Tensor) -> Reference:
 def gaussian(codes: Tensor, reference: Reference) -> Tensor:
     """[n, d] → [n]: half the squared Mahalanobis distance and the log normaliser."""
     return -_log_density(codes, reference["mean"], reference["whitener"])
+
+
+def left_out_gaussian(changed: Tensor, origin: Tensor, codes: Tensor, reference: Reference) -> Tensor:
+    """`gaussian` of changed versions [m, d] of codes, each under a Gaussian fitted to all but the original.
+
+    `origin` [m] says which of the codes [n, d] that the reference is fitted to is the original. The covariance is
+    shrunk as that of all codes is.
+    """
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    n, d = codes.shape
+    counts = (1 - float(ledoit_wolf_shrinkage(codes.double().cpu().numpy()))) / (n - 1)
+    mean, whitener = reference["mean"].to(codes), reference["whitener"].to(codes)
+    own, other = (whitener.T @ (x - mean).T for x in (codes[origin], changed))
+    log_volume = whitener.diagonal().log().sum() - 0.5 * torch.log1p(-counts * own.square().sum(0))
+    return 0.5 * (squared_distance(other, own, n, counts) + d * math.log(2 * math.pi)) - log_volume
 
 
 def fit_gaussians(codes: Tensor, d: int) -> Reference:
