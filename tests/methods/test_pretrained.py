@@ -122,7 +122,7 @@ def test_images_that_a_part_does_not_study_are_scored_by_it_as_new_ones(monkeypa
     assert scores.isfinite().all()
     new = torch.cat([method.score(batch, reference) for batch in images])
     assert scores.mean() == pytest.approx(float(new.mean()), abs=1)
-    assert ("head.hot" in reference) == (defects == "yes")
+    assert ("heads.hot" in reference) == (defects == "yes")
 
 
 def encoded(monkeypatch):
@@ -155,7 +155,7 @@ def test_defects_are_drawn_into_few_images_more_than_once(monkeypatch, most, tim
 def test_images_in_which_no_defect_can_be_drawn_have_no_head():
     flat = np.random.default_rng(0).integers(126, 131, (8, 64, 64)).astype(np.uint8)
     one = Detector("pretrained", settings=QUICK | {"defects": "yes"}, false_alarm_rate=None).fit(flat)
-    assert "head.hot" not in one.model.reference
+    assert "heads.hot" not in one.model.reference
     assert np.isfinite(one.score(flat)).all()
 
 

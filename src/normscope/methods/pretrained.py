@@ -46,8 +46,8 @@ Indices = npt.NDArray[np.intp]
 @dataclass(frozen=True)
 class Settings:
     """`encoder` is efficientnet-lite0, -lite1 or -lite2, or a name that timm knows; `weights` is a file of its weights,
-    else the published ones are taken. Images smaller than `side` are enlarged to it. `defects` says whether a head
-    learns from self-made ones; auto: where images have more than 64 pixels a side."""
+    else the published ones are taken. Images smaller than `side` are enlarged to it. `defects` says whether heads
+    learn from self-made ones; auto: where images have more than 64 pixels a side."""
 
     encoder: str = LITE0
     weights: str = ""
@@ -63,7 +63,7 @@ class Pretrained(Method):
 
     The code is the encoder's last map, averaged over the image and scaled to length 1; its reference is a Gaussian with
     shrunk covariance. The maps at 1/8 and 1/16, side by side, have a Gaussian for every location (PaDiM, Defard et al.
-    2021; `channels` of all channels are drawn at random, as there). A small head tells locations of normal images from
+    2021; `channels` of all channels are drawn at random, as there). Small heads tell locations of normal images from
     those of self-made defects (`views/defects.py`) by all maps and by the surprisal of the location: the objective's
     third term with pseudo-anomalies.
 
@@ -80,14 +80,14 @@ class Pretrained(Method):
     rectangles = True
     largest_auto = 448
     pixels_auto = 2**26  # of 334 images at the largest side
-    enlarge_auto = 1.5  # the head sees smaller defects
+    enlarge_auto = 1.5  # the heads see smaller defects
     settings: Settings
 
     def __init__(self, settings: Settings, shape: tuple[int, int, int]) -> None:
         super().__init__(settings, shape)
         self.encoder = Frozen(settings.encoder, settings.side, shape[1:])
-        self.has_head = settings.defects == "yes" or (settings.defects == "auto" and min(shape[1:]) > SMALL)
-        finest = 0 if self.has_head else 1  # the map at 1/4 is for the head alone
+        self.has_heads = settings.defects == "yes" or (settings.defects == "auto" and min(shape[1:]) > SMALL)
+        finest = 0 if self.has_heads else 1  # the map at 1/4 is for the heads alone
         self.layout = Layout(self.encoder.shapes[-1][0], tuple(self.encoder.shapes[finest:-1]))
 
     @property
@@ -115,7 +115,7 @@ class Pretrained(Method):
         Averaged over 3 × 3 locations where defects are looked for: what is a little out of place differs less.
         """
         coarse = self.layout.maps(encoded)[-2:]
-        if self.has_head:
+        if self.has_heads:
             coarse = [with_neighbours(one) for one in coarse]
         return columns(coarse, grid_of(coarse[0].shape[2:]))[:, channels]
 
@@ -127,7 +127,7 @@ class Pretrained(Method):
         scale and a weight, and combined they are the held-out scores of the images."""
         n = len(batches)
         studied = spread(n, self.settings.local_references)
-        drawn_in = studied[spread(len(studied), MOST_DEFECTIVE)] if self.has_head else studied[:0]
+        drawn_in = studied[spread(len(studied), MOST_DEFECTIVE)] if self.has_heads else studied[:0]
         times = min(MOST_TIMES, max(1, MOST_DEFECTIVE // len(studied)))
         defects = batches.subset(drawn_in).through(self.encode_defective).repeated(times)
         channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), self.settings.channels)
@@ -136,17 +136,17 @@ class Pretrained(Method):
         local = self.fit_locations(batches.subset(studied), defects, np.tile(place, times), channels)
         near = local.normal[place]
         pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects, times)
-        head = fit_defects(pairs, self.layout) if self.has_head else None
-        found = torch.stack([code.found, local.found, head.found]) if head else None
+        heads = fit_defects(pairs, self.layout) if self.has_heads else None
+        found = torch.stack([code.found, local.found, heads.found]) if heads else None
         weights = weights_of(torch.cat([self.code(encoded) for encoded in batches]), found)
         reference = {"channels": channels, "weights": weights, **under("code", code.reference)}
         reference |= under("local", {**local.reference, "hot": hottest_location(local.normal).quantile(USUAL)})
         scores = [(np.arange(n), code.normal), (studied, hottest_location(local.normal))]
-        if head and found is not None:
+        if heads and found is not None:
             warmth = WARMTH * weights[2] / weights[1]
-            hot = peak(log_heat(head.normal, near, warmth)).quantile(USUAL)
-            reference |= under("head", {**head.reference, "warmth": warmth, "hot": hot}) | {"found": found}
-            scores.append((drawn_in, hottest(head.normal)))
+            hot = peak(log_heat(heads.normal, near, warmth)).quantile(USUAL)
+            reference |= under("heads", {**heads.reference, "warmth": warmth, "hot": hot}) | {"found": found}
+            scores.append((drawn_in, hottest(heads.normal)))
         parts = self.completed(scores, batches, reference)
         reference |= under("survival", fit_survival(parts))
         fold = random_folds(n).to(parts.device)
@@ -182,7 +182,7 @@ class Pretrained(Method):
             f"{name} {100 * float(weight):.0f} %" for name, weight in zip(PARTS, reference["weights"], strict=False)
         ]
         text = f"what counts: {', '.join(counts)}"
-        if "head.hot" not in reference:
+        if "heads.hot" not in reference:
             return text
         shares = [f"{100 * float(share):.0f} %" for share in reference["found"]]
         return f"{text}; of self-made defects these find {', '.join(shares)} at {100 * FALSE_ALARMS:.0f} % false alarms"
@@ -191,8 +191,8 @@ class Pretrained(Method):
         """[n, parts]."""
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
         scores = [gaussian(self.code(encoded), part(reference, "code")), hottest_location(surprisal)]
-        if head := part(reference, "head"):
-            scores.append(hottest(defect_map(encoded, surprisal, head, self.layout)))
+        if heads := part(reference, "heads"):
+            scores.append(hottest(defect_map(encoded, surprisal, heads, self.layout)))
         return torch.stack(scores, 1)
 
     def score(self, encoded: Tensor, reference: Reference) -> Tensor:
@@ -201,12 +201,12 @@ class Pretrained(Method):
 
     def explain(self, encoded: Tensor, reference: Reference) -> Tensor:
         """How far every location is from normal; 99 of 100 normal images are below 1 everywhere."""
-        local, head = part(reference, "local"), part(reference, "head")
+        local, heads = part(reference, "local"), part(reference, "heads")
         surprisal = local_surprisal(self.maps(encoded, reference["channels"]), local)
-        if not head:
+        if not heads:
             return smooth(surprisal) / local["hot"]
-        heat = log_heat(defect_map(encoded, surprisal, head, self.layout), surprisal, head["warmth"])
-        return (heat - head["hot"]).exp()
+        heat = log_heat(defect_map(encoded, surprisal, heads, self.layout), surprisal, heads["warmth"])
+        return (heat - heads["hot"]).exp()
 
 
 def spread(n: int, most: int) -> Indices:

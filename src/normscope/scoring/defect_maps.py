@@ -16,7 +16,7 @@ from normscope.scoring.local import smooth
 from normscope.training.method import Batches, Reference
 from normscope.views.defects import defective
 
-HEADS = 3  # that judge an image
+HEADS = 4  # that judge an image
 ROWS = 150  # of an image, at most, for the head
 COVERED = 0.15  # share of a location that a defect must cover to count as one
 TOGETHER = 2  # images whose fine maps are worked on at once: those of more leave the processor's cache

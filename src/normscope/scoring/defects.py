@@ -14,7 +14,7 @@ from torch.nn.utils import parameters_to_vector
 
 from normscope.training.method import Reference
 
-HIDDEN = 48
+HIDDEN = 32
 FEWEST, MOST, EPOCHS = 150, 1500, 4  # steps, and how often a normal row may be drawn for them
 RATE, DECAY, BETAS = 3e-3, 1e-2, (0.9, 0.999)  # of AdamW
 DEFECTS, NORMAL = 128, 256  # rows in a step
