@@ -9,14 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from normscope.scoring.combination import share_found
-from normscope.scoring.defects import Rows, fit_heads, hottest, logits, rows_at, some
+from normscope.scoring.defects import Rows, fit_heads, hottest, logits, rows_at
 from normscope.scoring.held_out import random_folds
 from normscope.scoring.layout import Layout
 from normscope.scoring.local import smooth
 from normscope.training.method import Batches, Reference
 from normscope.views.defects import defective
 
-HEADS = 4  # that judge an image
 ROWS = 150  # of an image, at most, for the head
 COVERED = 0.15  # share of a location that a defect must cover to count as one
 TOGETHER = 2  # images whose fine maps are worked on at once: those of more leave the processor's cache
@@ -58,29 +57,27 @@ def drawn(encoded: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
 
 
 def fit_defects(pairs: Pairs, layout: Layout) -> Fitted | None:
-    """Some heads: `normal` are log odds of a defect, [n, h, w], by as many others that did not see the image; None if
-    too few defects can be seen.
+    """The heads: `normal` are log odds of a defect, [n, h, w], by others that did not see the image; None if too few
+    defects can be seen.
 
-    Heads that learnt from the same images differ by chance in what they make of a new one; their mean is better than
-    any of them. What they have `found` is what a head finds when fitted to images with the other family of defects:
-    real ones are like neither.
+    What they have `found` is what others find when fitted to images with the other family of defects: real ones are
+    like neither.
     """
     rows, n = rows_of(pairs, layout), len(pairs.surprisal)
     fold = random_folds(n).numpy()
     every, fold_of_rows = np.unique(fold), np.tile(fold, pairs.times)
-    choices = [np.arange(len(fold_of_rows))] + [np.flatnonzero(fold_of_rows != one) for one in every]
-    of_families = [np.flatnonzero(rows.family != one) for one in (0, 1)]
-    if not all(any(len(rows.defects[i]) for i in choice) for choice in choices + of_families):
+    choices = [np.flatnonzero(fold_of_rows != one) for one in every]
+    choices += [np.flatnonzero(rows.family != one) for one in (0, 1)] + [np.arange(len(fold_of_rows))]
+    if not all(any(len(rows.defects[i]) for i in choice) for choice in choices):
         return None
-    several = fit_heads(rows, [choice for choice in choices for _ in range(HEADS)] + of_families)
-    heads, *of_folds = (some(several, range(at, at + HEADS)) for at in range(0, HEADS * len(choices), HEADS))
+    *of_folds, without_first, without_second, heads = fit_heads(rows, choices)
     odds = torch.empty(n, *layout.finest).to(pairs.surprisal)
     for one, unseen in zip(every, of_folds, strict=True):
         own = np.flatnonzero(fold == one)
         odds[own] = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
     scores = torch.empty(2, n).to(odds)
-    for family in (0, 1):
-        own, unseen = np.flatnonzero(rows.family[:n] == family), some(several, [HEADS * len(choices) + family])
+    for family, unseen in enumerate((without_first, without_second)):
+        own = np.flatnonzero(rows.family[:n] == family)
         normal = defect_maps(pairs.normal.subset(own), pairs.surprisal[own], unseen, layout)
         changed = defect_maps(pairs.defects.subset(own), pairs.surprisal_of_defects[own], unseen, layout)
         scores[:, own] = torch.stack([hottest(normal), hottest(changed)])

@@ -1,4 +1,4 @@
-"""A small network that tells self-made defects from normal locations of a feature map: the third term, locally."""
+"""Small networks that tell self-made defects from normal locations of a feature map: the third term, locally."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch.nn.utils import parameters_to_vector
 
 from normscope.training.method import Reference
 
-HIDDEN = 32
+HEADS, HIDDEN = 4, 32
 FEWEST, MOST, EPOCHS = 150, 1500, 4  # steps, and how often a normal row may be drawn for them
 RATE, DECAY, BETAS = 3e-3, 1e-2, (0.9, 0.999)  # of AdamW
 DEFECTS, NORMAL = 128, 256  # rows in a step
@@ -22,7 +22,7 @@ HOTTEST = 20  # locations whose mean is the score of an image
 
 
 class Rows(NamedTuple):
-    """What the head learns from, [m, d] of each image: features at normal locations and at defects, and the family of
+    """What heads learn from, [m, d] of each image: features at normal locations and at defects, and the family of
     these."""
 
     normal: list[Tensor]
@@ -32,45 +32,43 @@ class Rows(NamedTuple):
 
 @torch.inference_mode(False)
 @torch.enable_grad()
-def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> Reference:
-    """For each choice of images, a head for these: weights [k, out, in] and biases [k, out] of three layers.
+def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Reference]:
+    """For each choice of images, a few heads: weights [k, out, in] and biases [k, out] of three layers.
 
-    Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator. All heads learn at once:
-    one product for all of them instead of many small ones.
+    Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator. Heads of one choice
+    learn from the same rows, and differ by where they begin; in what they make of a new image their mean is better than
+    any of them. All heads learn at once: few large products instead of many small ones.
     """
     every = torch.cat([*rows.normal, *rows.defects])
     lengths = [len(own) for own in rows.normal + rows.defects]
-    places = torch.arange(len(every)).split(lengths)
+    places = torch.arange(len(every), dtype=torch.int32).split(lengths)  # those of all steps are kept: half the memory
     usual = [torch.cat([places[i] for i in images]) for images in choices]
     unusual = [torch.cat([places[len(rows.normal) + i] for i in images]) for images in choices]
     steps = min(MOST, max(FEWEST, EPOCHS * max(map(len, usual)) // NORMAL))
     sampled = torch.stack([*map(partial(sample, steps), unusual, usual)], 1).to(every.device)
     scale = 1 / (torch.stack([every[own].std(0) for own in usual])[:, None] + 1e-4)
     shift = -scale * torch.stack([every[own].mean(0) for own in usual])[:, None]
-    label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(every).expand(len(choices), -1)
+    label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(every).expand(len(choices), HEADS, -1)
     widths = [(HIDDEN, every.shape[1]), (HIDDEN, HIDDEN), (1, HIDDEN)]
-    values = torch.stack([start(widths) for _ in choices]).to(every.device).requires_grad_()
+    begin = torch.stack([start(widths) for _ in range(len(choices) * HEADS)])
+    values = begin.unflatten(0, (len(choices), HEADS)).to(every.device).requires_grad_()
     first, second = torch.zeros_like(values), torch.zeros_like(values)  # moments of the gradient
     for step, drawn in enumerate(sampled):
         found = odds(torch.addcmul(shift, every[drawn], scale), layers(values, widths))
-        loss = F.binary_cross_entropy_with_logits(found, label, reduction="none").mean(1).sum()
+        loss = F.binary_cross_entropy_with_logits(found, label, reduction="none").mean(2).sum()
         (gradient,) = torch.autograd.grad(loss, values)
         rate = RATE * (1 + math.cos(math.pi * step / steps)) / 2
         with torch.no_grad():
             adamw(values, gradient, first, second, rate, step + 1)
     weights, biases = map(list, zip(*layers(values.detach(), widths), strict=True))
-    biases[0] = biases[0] + (weights[0] @ shift.mT)[..., 0]  # for rows as they came in
-    weights[0] = weights[0] * scale
-    return {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
-
-
-def some(heads: Reference, places: Sequence[int]) -> Reference:
-    """Those of the heads that are at these places."""
-    return {name: value[list(places)] for name, value in heads.items()}
+    biases[0] = biases[0] + (weights[0] @ shift[:, None].mT)[..., 0]  # for rows as they came in
+    weights[0] = weights[0] * scale[:, None]
+    named = {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
+    return [{name: value[place].clone() for name, value in named.items()} for place in range(len(choices))]
 
 
 def sample(steps: int, defects: Tensor, normal: Tensor) -> Tensor:
-    """Of places of rows, those that a head learns from in each step: [steps, rows], those of defects first."""
+    """Of places of rows, those that heads learn from in each step: [steps, rows], those of defects first."""
     both = ((defects, DEFECTS), (normal, NORMAL))
     return torch.cat([places[torch.randint(len(places), (steps, n))] for places, n in both], 1)
 
@@ -81,18 +79,21 @@ def start(widths: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def layers(values: Tensor, widths: Sequence[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:
-    """The weights [k, out, in] and biases [k, out] of each layer of k heads, from their values [k, .]."""
+    """The weights [..., out, in] and biases [..., out] of each layer, from the values [..., .] of heads."""
     lengths = [length for out, width in widths for length in (out * width, out)]
-    pieces = iter(values.split(lengths, 1))
-    return [(next(pieces).unflatten(1, shape), next(pieces)) for shape in widths]
+    pieces = iter(values.split(lengths, -1))
+    return [(next(pieces).unflatten(-1, shape), next(pieces)) for shape in widths]
 
 
 def odds(rows: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Rows [k, n, d] → log odds of a defect, [k, n], by a head each."""
-    *hidden, last = layers
-    for weight, bias in hidden:
-        rows = F.relu(torch.baddbmm(bias[:, None], rows, weight.mT))
-    return torch.baddbmm(last[1][:, None], rows, last[0].mT)[..., 0]
+    """Rows [c, n, d] → log odds of a defect, [c, k, n], by k heads of each choice."""
+    (weight, bias), *others = layers
+    choices, heads = weight.shape[:2]
+    x = torch.baddbmm(bias.flatten(1)[:, None], rows, weight.flatten(1, 2).mT)
+    x = x.unflatten(2, (heads, -1)).transpose(1, 2).flatten(0, 1)  # [c·k, n, .]
+    for weight, bias in others:
+        x = torch.baddbmm(bias.flatten(0, 1)[:, None], F.relu(x), weight.flatten(0, 1).mT)
+    return x.unflatten(0, (choices, heads))[..., 0]
 
 
 def adamw(values: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: float, step: int) -> None:
