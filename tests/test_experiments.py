@@ -95,6 +95,7 @@ def test_every_experiment_is_run_here():
     assert scripts == ALONE | {script for group in SCRIPTS.values() for script in group}
 
 
+@pytest.mark.slow
 def test_started_from_the_root_of_the_repository_with_two_processes(tmp_path):
     command = [sys.executable, "experiments/entropy_term.py", "--quick", "--jobs", "2"]
     command += ["--out", tmp_path / "r", "--picture", tmp_path / "p.png"]

@@ -138,10 +138,9 @@ def children(process: subprocess.Popen) -> list[Path]:
     return [Path("/proc") / child for one in lists for child in one.read_text().split()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc to look at")
-@pytest.mark.parametrize(
-    ("number", "jobs"), [pytest.param(signal.SIGTERM, "1", marks=pytest.mark.slow), (signal.SIGINT, "2")]
-)
+@pytest.mark.parametrize(("number", "jobs"), [(signal.SIGTERM, "1"), (signal.SIGINT, "2")])
 def test_told_to_end_it_ends_with_its_workers_and_keeps_what_it_has(start, tmp_path, number, jobs):
     """In the middle of cells that would take an hour each."""
     out = tmp_path / "r"

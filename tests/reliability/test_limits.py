@@ -27,6 +27,7 @@ def test_the_time_of_a_child_counts(within, seconds):
         inside()
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_child_counts(within):
     with within(5, 400):
         child(SWELL)

@@ -133,7 +133,10 @@ def test_odd_sets_of_images_give_finite_scores_or_a_clear_error(tally, names):
 
 
 @pytest.mark.parametrize("fits", [30, pytest.param(1_000, marks=pytest.mark.soak)])
-@pytest.mark.parametrize(("method", "n", "rate"), [("knn", 12, 0.05), ("knn", 40, 0.1), ("pca", 40, 0.1)])
+@pytest.mark.parametrize(
+    ("method", "n", "rate"),
+    [("knn", 12, 0.05), *(pytest.param(name, 40, 0.1, marks=pytest.mark.slow) for name in ("knn", "pca"))],
+)
 def test_the_promised_false_alarm_rate_is_kept(tally, fits, method, n, rate):
     """One new normal image for each fit, so that alarms are independent: within four binomial standard deviations."""
     alarms, promised = 0, 0.0

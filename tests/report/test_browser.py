@@ -315,6 +315,7 @@ def test_axe_finds_nothing_wrong(opened, options):
     assert [(one["id"], one["impact"], one["nodes"][0]["html"]) for one in found.response["violations"]] == []
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_stay_usable(opened, model, tmp_path):
     gathering = Gathering(10_000)
     scores = np.random.default_rng(0).normal(0, 3, 10_000).tolist()
