@@ -71,6 +71,18 @@ def test_leaving_one_out_is_as_fitting_to_all_others(part, n, c):
     assert (seen - wanted).abs().mean() > 10 * (itself - wanted).abs().mean()
 
 
+@pytest.mark.parametrize("part", ["code", "locations"])
+def test_what_is_far_from_all_others_stays_so_when_it_is_left_out(part):
+    maps = correlated(MANY, 20)
+    maps[3] += 1000 * torch.randn(maps[3].shape, generator=torch.Generator().manual_seed(0))
+    normal, functions = (maps, LOCAL) if part == "locations" else (maps.flatten(1)[:, :300], GAUSSIAN)
+    _, usual, changed = held_out_pair(normal, normal[[3]] * 0.9, torch.tensor([3]), *functions)
+    others = usual[torch.arange(MANY) != 3]
+    assert usual.isfinite().all()
+    assert (usual[3] > 3 * others.amax(0)).all()
+    assert (changed[0] > 3 * others.amax(0)).all()
+
+
 def test_few_images_are_in_more_folds_of_equal_sizes(monkeypatch):
     monkeypatch.setattr("normscope.scoring.held_out.MOST", 16)
     assert [fold_count(n) for n in (0, 1, 5, 25, 50, 100, 5000)] == [0, 1, 5, 16, 8, 4, 4]

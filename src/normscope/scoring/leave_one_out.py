@@ -2,6 +2,8 @@
 
 from torch import Tensor
 
+LEAST = 1e-3  # of a covariance is left without a vector, or what is left drowns in the error of its whitener
+
 
 def squared_distance(changed: Tensor, own: Tensor, n: int, counts: float) -> Tensor:
     """[..., d, m] → [..., m]: squared Mahalanobis distances under a Gaussian fitted to all of n vectors but one.
@@ -12,5 +14,10 @@ def squared_distance(changed: Tensor, own: Tensor, n: int, counts: float) -> Ten
     and the mean is v / (n − 1) away from that of all.
     """
     moved = changed + own / (n - 1)
-    along = counts * (moved * own).sum(-2).square() / (1 - counts * own.square().sum(-2))
+    along = counts * (moved * own).sum(-2).square() / remaining(own, counts)
     return moved.square().sum(-2) + along
+
+
+def remaining(own: Tensor, counts: float) -> Tensor:
+    """[..., d, m] → [..., m]: the share of the determinant of the covariance that is left without the vector."""
+    return (1 - counts * own.square().sum(-2)).clamp(min=LEAST)

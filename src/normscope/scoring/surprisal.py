@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from normscope.scoring.leave_one_out import squared_distance
+from normscope.scoring.leave_one_out import remaining, squared_distance
 from normscope.training.method import Reference, part
 
 
@@ -35,7 +35,7 @@ def left_out_gaussian(changed: Tensor, origin: Tensor, codes: Tensor, reference:
     counts = (1 - float(ledoit_wolf_shrinkage(codes.double().cpu().numpy()))) / (n - 1)
     mean, whitener = reference["mean"].to(codes), reference["whitener"].to(codes)
     own, other = (whitener.T @ (x - mean).T for x in (codes[origin], changed))
-    log_volume = whitener.diagonal().log().sum() - 0.5 * torch.log1p(-counts * own.square().sum(0))
+    log_volume = whitener.diagonal().log().sum() - 0.5 * remaining(own, counts).log()
     return 0.5 * (squared_distance(other, own, n, counts) + d * math.log(2 * math.pi)) - log_volume
 
 
