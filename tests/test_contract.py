@@ -27,7 +27,7 @@ SMALL = {
     "width": 16,  # with fewer, some processors' kernels for strided 1×1 convolutions write out of bounds
     "batch_size": 16,
     "score_pairs": 2,
-    **{"search_steps": 10, "starts": 2, "rounds": 2},  # GANs that search, for each image, the code that makes it
+    **{"search_steps": 4, "starts": 2, "rounds": 2},  # GANs that search, for each image, the code that makes it
     "transforms": 4,
     "network": "cifar10",  # of Deep SVDD's, the one that separates digits after seconds of training
 }  # for speed, where a method has such a field

@@ -132,7 +132,7 @@ class Convolution(nn.Conv2d):
         if self.fuses(x):
             return self.fused(x)
         y = super().forward(x)
-        return F.relu6(y, inplace=True) if self.relu6 else y
+        return F.relu6(y, inplace=not torch.compiler.is_compiling()) if self.relu6 else y  # an export is sooner done
 
     def fuses(self, x: Tensor) -> bool:
         """Whether oneDNN can be called for it directly: not for gradients or a graph to export, and on a CPU that it
