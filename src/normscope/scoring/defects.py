@@ -36,8 +36,8 @@ def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Refer
     """For each choice of images, a few heads: weights [k, out, in] and biases [k, out] of three layers.
 
     Cross entropy against pseudo-anomalies; whatever is random is drawn from torch's generator. Heads of one choice
-    learn from the same rows, and differ by where they begin; in what they make of a new image their mean is better than
-    any of them. All heads learn at once: few large products instead of many small ones.
+    learn from the same rows, and differ by where they begin: chance decides less in their mean. All heads learn at
+    once: few large products instead of many small ones.
     """
     every = torch.cat([*rows.normal, *rows.defects])
     lengths = [len(own) for own in rows.normal + rows.defects]
