@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from normscope.scoring.defects import HEADS, Rows, fit_heads, hottest, logits, rows_at, sum_at_finest
+from normscope.scoring.defects import HEADS, Rows, fit_heads, hottest, logits, moments, rows_at, sum_at_finest
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,16 @@ def test_rows_of_any_scale_are_told_apart():
     maps = torch.stack([normal[:64].T, normal[:64].T]).unflatten(2, (8, 8))
     maps[1, 0] += 0.04
     assert (logits([maps], head) > 0).float().mean((1, 2)).tolist() == pytest.approx([0, 1], abs=0.1)
+
+
+def test_moments_are_those_of_all_rows_of_the_images_chosen():
+    torch.manual_seed(6)
+    rows, choices = [50 + torch.randn(m, 3) for m in (1, 30, 0, 7)], [np.array([0, 1]), np.array([2, 3, 1])]
+    mean, deviation = moments(rows, choices)
+    for place, choice in enumerate(choices):
+        chosen = torch.cat([rows[i] for i in choice])
+        torch.testing.assert_close(mean[place], chosen.mean(0))
+        torch.testing.assert_close(deviation[place], chosen.std(0))
 
 
 def test_the_first_layer_may_come_before_the_interpolation(head):

@@ -46,15 +46,17 @@ def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Refer
     unusual = [torch.cat([places[len(rows.normal) + i] for i in images]) for images in choices]
     steps = min(MOST, max(FEWEST, EPOCHS * max(map(len, usual)) // NORMAL))
     sampled = torch.stack([*map(partial(sample, steps), unusual, usual)], 1).to(every.device)
-    scale = 1 / (torch.stack([every[own].std(0) for own in usual])[:, None] + 1e-4)
-    shift = -scale * torch.stack([every[own].mean(0) for own in usual])[:, None]
+    mean, deviation = moments(rows.normal, choices)
+    scale = 1 / (deviation[:, None] + 1e-4)
+    shift = -scale * mean[:, None]
     label = torch.cat([torch.ones(DEFECTS), torch.zeros(NORMAL)]).to(every).expand(len(choices), HEADS, -1)
     widths = [(HIDDEN, every.shape[1]), (HIDDEN, HIDDEN), (1, HIDDEN)]
     begin = torch.stack([start(widths) for _ in range(len(choices) * HEADS)])
     values = begin.unflatten(0, (len(choices), HEADS)).to(every.device).requires_grad_()
     first, second = torch.zeros_like(values), torch.zeros_like(values)  # moments of the gradient
     for step, drawn in enumerate(sampled):
-        found = odds(torch.addcmul(shift, every[drawn], scale), layers(values, widths))
+        learnt_from = every.index_select(0, drawn.flatten()).unflatten(0, drawn.shape)  # sooner than every[drawn]
+        found = odds(torch.addcmul(shift, learnt_from, scale), layers(values, widths))
         loss = F.binary_cross_entropy_with_logits(found, label, reduction="none").mean(2).sum()
         (gradient,) = torch.autograd.grad(loss, values)
         rate = RATE * (1 + math.cos(math.pi * step / steps)) / 2
@@ -65,6 +67,15 @@ def fit_heads(rows: Rows, choices: Sequence[npt.NDArray[np.intp]]) -> list[Refer
     weights[0] = weights[0] * scale[:, None]
     named = {f"{place}.w": w for place, w in enumerate(weights)} | {f"{place}.b": b for place, b in enumerate(biases)}
     return [{name: value[place].clone() for name, value in named.items()} for place in range(len(choices))]
+
+
+def moments(rows: Sequence[Tensor], choices: Sequence[npt.NDArray[np.intp]]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation, [c, d], of the rows [m, d] of each choice of images: from sums over each image."""
+    sums = [torch.stack([own.double().pow(power).sum(0) for own in rows]) for power in (1, 2)]
+    first, second = (torch.stack([of_images[choice].sum(0) for choice in choices]) for of_images in sums)
+    count = torch.tensor([[sum(len(rows[i]) for i in choice)] for choice in choices]).to(first)
+    variance = (second - first.square() / count) / (count - 1).clamp(min=1)
+    return (first / count).to(rows[0]), variance.clamp(min=0).sqrt().to(rows[0])
 
 
 def sample(steps: int, defects: Tensor, normal: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from normscope.training.method import Reference
 
 FEWEST, MOST = 4, 16
-ENOUGH = 400  # images that the references of all folds are fitted to, about: few images are in more folds
+ENOUGH = 1600  # images that the references of all folds are fitted to, about: few images are in more folds
 
 MANY = 100  # images: one of them changes what all share little enough
 
