@@ -1,8 +1,9 @@
 """What a fitted method says of many images, a batch at a time."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from normscope.images.store import Store
 from normscope.training.encoded import Encoded
 from normscope.training.method import Method, Reference
 from normscope.training.observer import Observer
+
+T = TypeVar("T")
 
 BATCH = 128
 SLOW_BATCH = 16  # where each image is searched for
@@ -41,7 +44,7 @@ def scores(method: Method, reference: Reference, images: Encoded) -> npt.NDArray
 
 def raw_scores(method: Method, reference: Reference, images: Encoded) -> npt.NDArray[np.float64]:
     """[n]; whether they are finite, the caller looks."""
-    return concatenated(partial(method.score, reference=reference), method, images)
+    return joined(of_batches(partial(method.score, reference=reference), method, images))
 
 
 def check_finite(what: str, values: npt.NDArray[np.float64], images: Encoded) -> None:
@@ -56,36 +59,38 @@ def check_finite(what: str, values: npt.NDArray[np.float64], images: Encoded) ->
 
 def codes(method: Method, images: Encoded) -> npt.NDArray[np.float64]:
     """[n, d]."""
-    return concatenated(method.code, method, images)
+    return joined(of_batches(method.code, method, images))
 
 
-def heat_maps(
-    method: Method, reference: Reference, images: Encoded, size: tuple[int, int] | None
-) -> npt.NDArray[np.float64]:
-    """[n, *size], all finite: the method's own grid, resized once; at that grid if size is None."""
-    found = raw_heat_maps(method, reference, images, size)
+def heat_maps(method: Method, reference: Reference, images: Encoded, size: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """[n, *size], all finite: the method's own grid, resized once."""
+
+    def resized(batch: Tensor) -> Tensor:
+        heat = method.explain(batch, reference)[:, None].float()
+        return as_float64(F.interpolate(heat, size, mode="bilinear", align_corners=False)[:, 0])
+
+    found = joined(of_batches(resized, method, images))
     check_finite("heat map", found, images)
     return found
 
 
-def raw_heat_maps(
-    method: Method, reference: Reference, images: Encoded, size: tuple[int, int] | None
-) -> npt.NDArray[np.float64]:
-    """[n, *size]; whether they are finite, the caller looks."""
-
-    def resized(batch: Tensor) -> Tensor:
-        heat = method.explain(batch, reference)[:, None].float()
-        return (F.interpolate(heat, size, mode="bilinear", align_corners=False) if size else heat)[:, 0]
-
-    return concatenated(resized, method, images)
+def raw_judgements(
+    method: Method, reference: Reference, images: Encoded
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Scores [n], and heat maps [n, h, w] at the method's own grid; whether they are finite, the caller looks."""
+    found = of_batches(partial(method.judge, reference=reference), method, images)
+    return joined([scores for scores, _ in found]), joined([maps.float() for _, maps in found])
 
 
-def concatenated(of: Callable[[Tensor], Tensor], method: Method, images: Encoded) -> npt.NDArray[np.float64]:
+def of_batches(of: Callable[[Tensor], T], method: Method, images: Encoded) -> list[T]:
     """`of` every batch, one after the other, in eval mode."""
     method.eval()
     with torch.inference_mode():
-        parts = [as_float64(of(batch)) for batch in images]
-    return torch.cat(parts).numpy() if parts else np.empty(0)
+        return [of(batch) for batch in images]
+
+
+def joined(parts: Sequence[Tensor]) -> npt.NDArray[np.float64]:
+    return torch.cat([as_float64(one) for one in parts]).numpy() if parts else np.empty(0)
 
 
 def as_float64(values: Tensor) -> Tensor:

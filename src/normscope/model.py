@@ -119,13 +119,13 @@ class Model:
 
     def scored_batch(self, pixels: Store, outcomes: Sequence[FileOutcome], with_heat: bool) -> Iterator[Scored]:
         images = inference.encoded(self.method, pixels, self.device)
-        scores = inference.raw_scores(self.method, self.reference, images)
-        maps = inference.raw_heat_maps(self.method, self.reference, images, None) if with_heat else None
-        sound = (
-            np.isfinite(scores)
-            if maps is None
-            else np.isfinite(scores) & np.isfinite(maps).all(tuple(range(1, maps.ndim)))
-        )
+        maps = None
+        if with_heat:
+            scores, maps = inference.raw_judgements(self.method, self.reference, images)
+            sound = np.isfinite(scores) & np.isfinite(maps).all(tuple(range(1, maps.ndim)))
+        else:
+            scores = inference.raw_scores(self.method, self.reference, images)
+            sound = np.isfinite(scores)
         verdicts = self.verdicts(np.where(sound, scores, 0.0))  # all at once: one by one they take longer than decoding
         heat = [None] * len(scores) if maps is None else maps
         found = zip(sound, scores.tolist(), verdicts, heat, strict=True)

@@ -7,7 +7,7 @@ from normscope.benchmark.metrics import auroc
 from normscope.methods import pretrained
 from normscope.methods.pretrained import Pretrained, Settings, grid_of
 from normscope.networks import pretrained as networks
-from normscope.scoring.local import columns
+from normscope.scoring.local import columns, local_surprisal
 from normscope.training import loop
 from normscope.training.encoded import Encoded
 
@@ -123,6 +123,22 @@ def test_images_that_a_part_does_not_study_are_scored_by_it_as_new_ones(monkeypa
     new = torch.cat([method.score(batch, reference) for batch in images])
     assert scores.mean() == pytest.approx(float(new.mean()), abs=1)
     assert ("heads.hot" in reference) == (defects == "yes")
+
+
+@pytest.mark.parametrize("defects", ["yes", "no"])
+def test_both_judgements_at_once_are_those_of_each(monkeypatch, defects):
+    method = method_at(64, side=64, defects=defects)
+    method.load_pretrained()
+    images = Encoded(method, stripes(12)[:, None].repeat(3, 1), torch.device("cpu"), 12)
+    with torch.inference_mode():
+        reference = loop.finish(method, images, seed=0)
+        (batch,) = images
+        asked = []
+        monkeypatch.setattr(pretrained, "local_surprisal", lambda *of: asked.append(of) or local_surprisal(*of))
+        score, heat = method.judge(batch, reference)
+        assert len(asked) == 1
+        assert torch.equal(score, method.score(batch, reference))
+        assert torch.equal(heat, method.explain(batch, reference))
 
 
 def encoded(monkeypatch):

@@ -37,18 +37,19 @@ class Graph(nn.Module):
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         with self.rewrites:
             encoded = self.method.encode(images.permute(0, 3, 1, 2).float() / 127.5 - 1)  # as training.batches.to_float
-            score = self.method.score(encoded, self.reference)
-            heat = {"heat_map": self.method.explain(encoded, self.reference).float()} if self.explains else {}
-        return {"score": score.float(), **self.verdicts(score.double()), **heat}
+            if not self.explains:
+                return self.verdicts(self.method.score(encoded, self.reference))
+            score, heat = self.method.judge(encoded, self.reference)
+        return {**self.verdicts(score), "heat_map": heat.float()}
 
     def verdicts(self, score: Tensor) -> dict[str, Tensor]:
-        """As `Calibration.p_values` and `.anomalous`."""
-        known = self.calibration
+        """The score and, as `Calibration.p_values` and `.anomalous`, what it means."""
+        known, exact = self.calibration, score.double()
         if known is None:
-            return {}
-        reached = (torch.tensor(known.scores) >= score[:, None]).long().sum(1)
+            return {"score": score.float()}
+        reached = (torch.tensor(known.scores) >= exact[:, None]).long().sum(1)
         p_value = (1 + reached).float() / (len(known.scores) + 1)
-        return {"p_value": p_value, "anomalous": score > known.threshold}
+        return {"score": score.float(), "p_value": p_value, "anomalous": exact > known.threshold}
 
 
 def to_onnx(model: Model) -> "onnx.ModelProto":

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,13 @@ WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
 
 Indices = npt.NDArray[np.intp]
+
+
+class Locations(NamedTuple):
+    """Of every location its surprisal [n, h, w], and at a finer grid the log odds of a defect, if there are heads."""
+
+    surprisal: Tensor
+    odds: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,8 @@ class Pretrained(Method):
             result[images, place] = held
         rest = np.flatnonzero(result.isnan().any(1).cpu().numpy())
         if len(rest):
-            own = torch.cat([self.part_scores(encoded, reference) for encoded in batches.subset(rest)])
+            new = ((encoded, self.locations(encoded, reference)) for encoded in batches.subset(rest))
+            own = torch.cat([self.part_scores(*one, reference) for one in new])
             result[rest] = torch.where(result[rest].isnan(), own, result[rest])
         return result
 
@@ -187,26 +195,37 @@ class Pretrained(Method):
         shares = [f"{100 * float(share):.0f} %" for share in reference["found"]]
         return f"{text}; of self-made defects these find {', '.join(shares)} at {100 * FALSE_ALARMS:.0f} % false alarms"
 
-    def part_scores(self, encoded: Tensor, reference: Reference) -> Tensor:
+    def part_scores(self, encoded: Tensor, locations: Locations, reference: Reference) -> Tensor:
         """[n, parts]."""
-        surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
-        scores = [gaussian(self.code(encoded), part(reference, "code")), hottest_location(surprisal)]
-        if heads := part(reference, "heads"):
-            scores.append(hottest(defect_map(encoded, surprisal, heads, self.layout)))
-        return torch.stack(scores, 1)
+        scores = [gaussian(self.code(encoded), part(reference, "code")), hottest_location(locations.surprisal)]
+        return torch.stack(scores if locations.odds is None else [*scores, hottest(locations.odds)], 1)
 
-    def score(self, encoded: Tensor, reference: Reference) -> Tensor:
-        nats = survival(self.part_scores(encoded, reference), part(reference, "survival"))
+    def locations(self, encoded: Tensor, reference: Reference) -> Locations:
+        surprisal = local_surprisal(self.maps(encoded, reference["channels"]), part(reference, "local"))
+        heads = part(reference, "heads")
+        return Locations(surprisal, defect_map(encoded, surprisal, heads, self.layout) if heads else None)
+
+    def score_of(self, encoded: Tensor, locations: Locations, reference: Reference) -> Tensor:
+        nats = survival(self.part_scores(encoded, locations, reference), part(reference, "survival"))
         return combined(nats, reference["weights"])
 
+    def score(self, encoded: Tensor, reference: Reference) -> Tensor:
+        return self.score_of(encoded, self.locations(encoded, reference), reference)
+
     def explain(self, encoded: Tensor, reference: Reference) -> Tensor:
-        """How far every location is from normal; 99 of 100 normal images are below 1 everywhere."""
-        local, heads = part(reference, "local"), part(reference, "heads")
-        surprisal = local_surprisal(self.maps(encoded, reference["channels"]), local)
-        if not heads:
-            return smooth(surprisal) / local["hot"]
-        heat = log_heat(defect_map(encoded, surprisal, heads, self.layout), surprisal, heads["warmth"])
-        return (heat - heads["hot"]).exp()
+        return heat_of(self.locations(encoded, reference), reference)
+
+    def judge(self, encoded: Tensor, reference: Reference) -> tuple[Tensor, Tensor]:
+        locations = self.locations(encoded, reference)
+        return self.score_of(encoded, locations, reference), heat_of(locations, reference)
+
+
+def heat_of(locations: Locations, reference: Reference) -> Tensor:
+    """How far every location is from normal, [n, h, w]; 99 of 100 normal images are below 1 everywhere."""
+    surprisal, odds = locations
+    if odds is None:
+        return smooth(surprisal) / reference["local.hot"]
+    return (log_heat(odds, surprisal, reference["heads.warmth"]) - reference["heads.hot"]).exp()
 
 
 def spread(n: int, most: int) -> Indices:

@@ -150,7 +150,7 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def encode(self, images: Tensor) -> Tensor:
-        """What takes long and needs no reference: `finish`, `score`, `code` and `explain` get it in place of images.
+        """What takes long and needs no reference: `finish` and all that judge an image get it in place of images.
 
         The images themselves, unless a frozen network sees them first.
         """
@@ -180,3 +180,7 @@ class Method(nn.Module):
     def explain(self, images: Tensor, reference: Reference) -> Tensor:
         """[n, h, w]: where each image is surprising, at a grid of the method's own."""
         raise NotImplementedError
+
+    def judge(self, images: Tensor, reference: Reference) -> tuple[Tensor, Tensor]:
+        """`score` and `explain`: for a method that works out something for both, once."""
+        return self.score(images, reference), self.explain(images, reference)
