@@ -279,7 +279,7 @@ def test_explain_gives_a_map_for_each_image_or_says_that_it_cannot(name):
     assert np.isfinite(maps).all()
 
 
-LEARNT_QUICKLY = {"base", "extension", "knn", "ocsvm", "pca", "pretrained", "random-encoder", "surprisal", "vae"}
+LEARNT_QUICKLY = {"base", "knn", "ocsvm", "pca", "pretrained", "random-encoder", "surprisal", "vae"}
 MARKED = [pytest.param(one, marks=() if one in LEARNT_QUICKLY else pytest.mark.slow) for one in method_names()]
 
 

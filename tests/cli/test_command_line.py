@@ -150,7 +150,7 @@ def test_an_error_of_a_real_process():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes end otherwise there")
-@pytest.mark.parametrize("arguments", [["methods"], ["score", "MODEL", "GOOD"]])
+@pytest.mark.parametrize("arguments", [pytest.param(["methods"], marks=pytest.mark.slow), ["score", "MODEL", "GOOD"]])
 def test_a_reader_who_leaves_is_no_error(arguments, good, model):
     known = {"MODEL": str(model), "GOOD": str(good)}
     real = [known.get(one, one) for one in arguments]
@@ -197,6 +197,7 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_control_c_is_not_lost_in_an_import(good, tmp_path):
     """Python discards an interrupt that comes while it runs, e.g. the callback of a weak reference."""

@@ -158,6 +158,7 @@ def continued(interrupted, tmp_path):
     return tmp_path / "model"
 
 
+@pytest.mark.slow
 def test_an_interrupt_saves_says_so_and_exits_with_130(interrupted):
     where, code, errors = interrupted
     assert code == 130
@@ -187,6 +188,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(folder, whole, cont
     assert [path.name for path in continued.parent.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_another_seed_is_refused_in_one_line_and_kept(folder, continued):
     before = checkpoint_of(continued).read_bytes()
     code, errors = finish(start(folder, continued, "--resume", "--seed", "1"))

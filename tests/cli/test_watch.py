@@ -124,6 +124,7 @@ def test_images_are_scored_as_they_come(model, folder, tmp_path):
     assert all(Path(row["path"]).is_absolute() for row in found)
 
 
+@pytest.mark.slow
 def test_nothing_is_scored_twice_or_missed_however_it_ends(model, folder, tmp_path):
     """Killed in the middle of a line, killed after one, ended by SIGTERM, and started once more."""
     rows = tmp_path / "rows.csv"

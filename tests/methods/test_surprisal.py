@@ -202,7 +202,7 @@ def test_each_image_goes_through_the_pretrained_encoder_once(monkeypatch):
     monkeypatch.setattr(
         networks.Frozen, "codes", lambda own, x, *sizes: (batches.append(len(x)), codes(own, x, *sizes))[1]
     )
-    settings = {"width": 16, "batch_size": 8, "pretrained": "efficientnet-lite0"}
+    settings = {"width": 16, "batch_size": 8, "least_steps": 20, "pretrained": "efficientnet-lite0"}
     one = Detector("surprisal", settings=settings, epochs=1, budget=100.0, false_alarm_rate=0.1)
     one.fit(gradients(40), allow_collapse=True)
     assert sum(batches) == 40

@@ -38,7 +38,7 @@ def write_pictures(folder):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-@pytest.mark.parametrize("count", [6, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [4, pytest.param(200, marks=pytest.mark.soak)])
 def test_kill_minus_nine_at_any_moment_loses_nothing(folder, tmp_path, tally, count):
     script = Path(__file__).with_name("kills.py")
     command = [sys.executable, script, str(count), folder, tmp_path / "out"]

@@ -25,6 +25,11 @@ HOSTILE = [
 ]
 DECODE = "(all) => Promise.all(all.map((one) => { one.loading = 'eager'; return one.decode(); }))"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+LOOKS = [
+    pytest.param({}, id="light", marks=pytest.mark.slow),
+    pytest.param({"color_scheme": "dark"}, id="dark"),
+    pytest.param(PHONE, id="phone", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +309,7 @@ def test_a_phone_scrolls_in_one_direction_and_can_review(opened, tmp_path):
     assert page.locator("#viewer").is_hidden()
 
 
-@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
+@pytest.mark.parametrize("options", LOOKS)
 def test_axe_finds_nothing_wrong(opened, options):
     from axe_playwright_python.sync_playwright import Axe
 

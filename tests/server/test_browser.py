@@ -13,6 +13,11 @@ from normscope.server.app import make_app
 from normscope.server.limits import Limits
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+LOOKS = [
+    pytest.param({}, id="light", marks=pytest.mark.slow),
+    pytest.param({"color_scheme": "dark"}, id="dark"),
+    pytest.param(PHONE, id="phone", marks=pytest.mark.slow),
+]
 DECODE = "(all) => Promise.all(all.map((one) => one.decode()))"
 
 
@@ -203,7 +208,7 @@ def test_dark_is_dark(opened):
     assert lightness(opened(color_scheme="dark")) < 60 < 200 < lightness(opened(color_scheme="light"))
 
 
-@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
+@pytest.mark.parametrize("options", LOOKS)
 def test_axe_finds_nothing_wrong_and_nothing_is_cut_off(opened, images, options):
     from axe_playwright_python.sync_playwright import Axe
 

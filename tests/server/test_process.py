@@ -167,24 +167,25 @@ def test_a_hundred_megabytes_are_refused_quickly_and_not_kept(url, chunked):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000  # KB
 
 
-def test_many_clients_at_once_lose_nothing(url, model, parts):
+def test_many_clients_at_once_lose_nothing(served, model, parts):
     paths = sorted((parts / "good").iterdir()) + sorted((parts / "bad").iterdir())
     expected = [row["score"] for row in model.rows(paths)]
 
-    async def one(client, number):
+    async def one(client, url, number):
         path = paths[number % len(paths)]
         answer = await client.post(f"{url}/score", files=[("files", (str(number), path.read_bytes()))])
         return answer.json()[0]
 
-    async def all_of_them():
+    async def all_of_them(url):
         limits = httpx.Limits(max_connections=32)
         async with httpx.AsyncClient(timeout=60, limits=limits) as client:
-            return await asyncio.gather(*(one(client, number) for number in range(96)))
+            return await asyncio.gather(*(one(client, url, number) for number in range(96)))
 
-    rows = asyncio.run(all_of_them())
+    with served(make_app(lambda: {"parts": model})) as url:
+        rows = asyncio.run(all_of_them(url))
+        metrics = httpx.get(f"{url}/metrics").text
     assert [row["path"] for row in rows] == [str(number) for number in range(96)]
     assert [row["score"] for row in rows] == pytest.approx([expected[n % len(paths)] for n in range(96)], rel=1e-5)
-    metrics = httpx.get(f"{url}/metrics").text
     batches = float(metrics.split("\nnormscope_batches_total ")[1].split("\n")[0])
     assert batches < 96  # some were scored together
 
@@ -243,6 +244,7 @@ def test_a_process_serves_drains_and_ends(running, parts, until, tmp_path):
     assert list(tmp_path.iterdir()) == []  # no upload is left behind
 
 
+@pytest.mark.slow
 def test_control_c_reaches_a_process_in_the_background(running):
     assert json.loads(running.stdout.readline())["models"] == ["model"]
     running.send_signal(signal.SIGINT)

@@ -29,6 +29,7 @@ def check_several_train_as_one(folder, counts, side, name):
         assert found["state"] == pytest.approx(one["state"], rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_does(tmp_path):
     check_several_train_as_one(tmp_path, (1, 2), 8, "toy")
 
