@@ -94,3 +94,23 @@ def test_repeated_images_are_encoded_anew_by_a_random_function_alone():
     random = images.through(numbered).repeated(3)
     assert torch.cat(list(random)).T.tolist() == [pytest.approx([0.6, -0.6] * 3), list(range(6))]
     assert torch.cat(list(random.subset(np.array([5, 0]))))[:, 1].tolist() == [5, 0]  # kept, not drawn again
+
+
+@pytest.mark.parametrize("room", [0, 5 * 4, 10**6])
+def test_what_is_drawn_for_an_image_is_always_the_same(room):
+    """Also where it is not kept, and whatever it is asked for together with."""
+    images = Encoded(Doubling(), PIXELS, CPU, 2, cache=Cache(left=room))
+    torch.manual_seed(0)
+    random, state = images.through(noisy).repeated(2), torch.get_rng_state()
+    first = torch.cat(list(random))
+    assert torch.equal(torch.cat(list(random)), first)
+    assert torch.equal(torch.cat(list(random.subset(np.array([7, 2, 0])))), first[[7, 2, 0]])
+    assert torch.equal(torch.cat(list(images.through(noisy))), first[:5])
+    assert not torch.equal(first[5:], first[:5])
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(1)
+    assert not torch.equal(torch.cat(list(plain().through(noisy))), first[:5])
+
+
+def noisy(images):
+    return images[:, 0, 0] + torch.rand(len(images), 3)

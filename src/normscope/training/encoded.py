@@ -1,7 +1,7 @@
 """Images of a store as a method encodes them, a batch at a time; what a frozen network makes of them is kept."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 from normscope.training.batches import Pixels, to_float
 from normscope.training.method import Method
 from normscope.training.observer import Observer
+from normscope.training.randomness import seeded
 
 MOST_BYTES = 2**31
 MOST_PIXELS = 256 * 256**2  # of the images in a batch
@@ -48,6 +49,7 @@ class Encoded:
     indices: npt.NDArray[np.intp] | None = None  # modulo the number of images; None: all
     cache: Cache = field(default_factory=Cache)
     encode: Callable[[Tensor], Tensor] | None = None  # None: that of the method
+    salt: int = 0  # what a random function draws follows from it and the index of the image
 
     def __len__(self) -> int:
         return len(self.pixels) if self.indices is None else len(self.indices)
@@ -73,8 +75,12 @@ class Encoded:
         return replace(self, indices=chosen, doing=doing or self.doing)
 
     def through(self, encode: Callable[[Tensor], Tensor]) -> "Encoded":
-        """The same images, encoded by another function, which has a name of its own."""
-        return replace(self, encode=encode)
+        """The same images, encoded by another function, which has a name of its own.
+
+        If it is random, what it draws for an image follows from torch's seed at this moment: the same whenever it is
+        asked, also where there was no room to keep what it made.
+        """
+        return replace(self, encode=encode, salt=torch.initial_seed())
 
     def repeated(self, times: int) -> "Encoded":
         """The images so many times over; a function other than the method's encodes each anew."""
@@ -83,17 +89,28 @@ class Encoded:
         return replace(self, indices=np.concatenate(again))
 
     def encoded(self, chosen: npt.NDArray[np.intp]) -> Tensor:
-        encode = self.encode or self.method.encode
         if self.encode is None:
             chosen = chosen % len(self.pixels)
             if not self.method.encodes:
                 return to_float(self.pixels[chosen], self.device)
-        keys, kept = [(encode.__name__, int(index)) for index in chosen], self.cache.kept
+        name = (self.encode or self.method.encode).__name__
+        keys, kept = [(name, int(index)) for index in chosen], self.cache.kept
         new = [key for key in keys if key not in kept]
-        places = np.array([index for _, index in new], dtype=np.intp) % len(self.pixels)
-        made = encode(to_float(self.pixels[places], self.device)).cpu() if new else ()
-        fresh = dict(zip(new, made, strict=True))
+        fresh = dict(zip(new, self.made([index for _, index in new]), strict=True))
         result = [fresh[key] if key in fresh else kept[key] for key in keys]
         for key, encoding in fresh.items():
             self.cache.add(key, encoding)
         return torch.stack(result).to(self.device)
+
+    def made(self, indices: Sequence[int]) -> Sequence[Tensor]:
+        """The encodings of these images, on the CPU."""
+        if self.encode is None:
+            return [*self.method.encode(self.images(indices)).cpu()] if indices else []
+        return [self.drawn(self.encode, index) for index in indices]
+
+    def drawn(self, encode: Callable[[Tensor], Tensor], index: int) -> Tensor:
+        with seeded(self.salt, index):
+            return encode(self.images([index]))[0].cpu()
+
+    def images(self, indices: Sequence[int]) -> Tensor:
+        return to_float(self.pixels[np.array(indices, np.intp) % len(self.pixels)], self.device)
