@@ -35,7 +35,7 @@ from normscope.scoring.surprisal import fit_gaussian, gaussian, left_out_gaussia
 from normscope.scoring.survival import fit_survival, survival
 from normscope.training.method import Batches, Method, Reference, part, under
 
-MOST_DEFECTIVE, MOST_TIMES = 600, 6  # images that self-made defects are drawn into; few of them more than once
+MOST_DEFECTIVE, MOST_TIMES = 800, 6  # images that self-made defects are drawn into; few of them more than once
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
 WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat, times the ratio of their weights
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
