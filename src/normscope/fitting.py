@@ -80,7 +80,8 @@ def fit(
     """
     began, observer = time.perf_counter(), observer or Observer()
     ready = prepare(images, options, anomalies, exclude_outliers, observer)
-    encoded = inference.encoded(ready.method, ready.normal, ready.options.device, observer)
+    images_to_fit = inference.encoded(ready.method, ready.normal, ready.options.device, observer)
+    encoded = replace(images_to_fit, precision=ready.method.kept_in)
     if exclude_outliers:
         ready = screened(ready, encoded)
     options, normal, method, training = ready.options, ready.normal, ready.method, ready.training

@@ -187,7 +187,7 @@ class Stand:
             start = time.perf_counter()
             self.encode(self.pixels[:2])  # warms up
             began = time.perf_counter()
-            made = self.encode(self.pixels).cpu()
+            made = self.encode(self.pixels).to("cpu", self.method.kept_in)
             ended = time.perf_counter()
             self.encoders[name] = Encoder(made, (ended - began) / len(made), ended - start)
         return self.encoders[name]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from normscope.methods.pretrained import Pretrained, Settings, grid_of
 from normscope.networks import pretrained as networks
 from normscope.scoring.local import columns, local_surprisal
 from normscope.training import loop
-from normscope.training.encoded import Encoded
+from normscope.training.encoded import Cache, Encoded
 
 QUICK = {"side": 32, "channels": 20}
 
@@ -49,6 +51,19 @@ def test_a_good_image_is_not_hot(fitted):
 def test_new_normal_images_score_about_one_nat(fitted):
     scores = fitted.score(stripes(100, seed=4))
     assert 0 < scores.mean() < 2, "nats: p-values are about uniform"
+
+
+def test_scores_hardly_depend_on_the_precision_in_which_encodings_are_kept():
+    images = torch.from_numpy(stripes(40))[:, None].repeat(1, 3, 1, 1)
+    method = method_at(64)
+    method.load_pretrained()
+    encoded = Encoded(method, images, torch.device("cpu"), 40)
+    exact, rounded = (
+        loop.finish_held_out(method, replace(encoded, precision=precision, cache=Cache()), seed=0)[1]
+        for precision in (torch.float32, method.kept_in)
+    )
+    assert method.kept_in is torch.float16
+    assert 0 < (exact - rounded).abs().max() < 0.01 * exact.std()
 
 
 def method_at(size, **settings):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from normscope.scoring.combination import combined, share_found, weights_of
+from normscope.scoring.combination import combined, mean_cosine, share_found, weights_of
 
 
 def test_one_clear_answer_suffices():
@@ -34,6 +34,23 @@ def test_alike_images_are_judged_by_their_locations():
     assert weights_of(codes_like(alike=True), None)[1] > 0.9
     assert weights_of(codes_like(alike=False), None)[1] < 0.1
     assert weights_of(codes_like(alike=True), None).sum() == pytest.approx(1)
+
+
+def test_the_mean_cosine_is_of_two_different_codes():
+    torch.manual_seed(0)
+    codes = torch.nn.functional.normalize(torch.rand(6, 8), dim=1)
+    cosines = codes @ codes.T
+    expected = cosines[~torch.eye(6, dtype=torch.bool)].mean()
+    assert mean_cosine(codes) == pytest.approx(float(expected), abs=1e-6)
+    assert mean_cosine(codes[:1]) == 1
+
+
+@pytest.mark.parametrize(("cosine", "least", "most"), [(0.4, 0.9, 1.0), (0.5, 0.4, 0.7), (0.6, 0.0, 0.1)])
+def test_photographs_are_judged_as_a_whole_or_not_soon_beyond_half_alike(cosine, least, most):
+    """Where the whole finds no self-made defect, its weight is by how alike the images are."""
+    rest = torch.eye(200)
+    codes = torch.cat([cosine**0.5 * torch.ones(200, 1), (1 - cosine) ** 0.5 * rest], 1)
+    assert least < weights_of(codes, torch.tensor([0.01, 0.7, 0.9]))[0] < most
 
 
 def test_small_images_are_judged_as_a_whole_sooner_than_those_with_room_for_defects():

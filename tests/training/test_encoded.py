@@ -81,6 +81,23 @@ def test_what_does_not_fit_into_the_cache_is_encoded_again():
     assert method.given == [5, 3]
 
 
+@pytest.mark.parametrize("room", [0, 2 * 3])
+def test_encodings_have_the_precision_asked_for_whether_they_are_kept_or_not(room):
+    """In half precision each takes two bytes."""
+    images = Encoded(Doubling(), PIXELS, CPU, 5, cache=Cache(left=room), precision=torch.float16)
+    (expected,) = Encoded(Doubling(), PIXELS, CPU, 5)
+    for _ in range(2):
+        (batch,) = images
+        assert torch.equal(batch, expected.half())
+        (drawn,) = images.through(doubled)
+        assert torch.equal(drawn, expected.half())
+    assert len(images.cache.kept) == room // 2
+
+
+def doubled(images):
+    return 2 * images[:, 0, 0]
+
+
 def test_repeated_images_are_encoded_anew_by_a_random_function_alone():
     method, drawn = Doubling(), []
 

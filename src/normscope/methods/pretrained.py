@@ -85,8 +85,9 @@ class Pretrained(Method):
     has_codes = True
     holds_out = True
     rectangles = True
-    largest_auto = 448
-    pixels_auto = 2**26  # of 334 images at the largest side
+    largest_auto = 576
+    pixels_auto = 2**27  # of 404 images at the largest side
+    kept_in = torch.float16  # maps are most of the memory of a fit; it moves scores less than another seed of heads
     enlarge_auto = 1.5  # the heads see smaller defects
     settings: Settings
 
@@ -139,13 +140,17 @@ class Pretrained(Method):
         defects = batches.subset(drawn_in).through(self.encode_defective).repeated(times)
         channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), self.settings.channels)
         place = np.searchsorted(studied, drawn_in)
-        code = self.fit_code(batches, defects, np.tile(drawn_in, times))
-        local = self.fit_locations(batches.subset(studied), defects, np.tile(place, times), channels)
+        codes = torch.cat([self.code(encoded) for encoded in batches])
+        maps = torch.cat([self.maps(encoded, channels) for encoded in batches.subset(studied)])
+        changed = [(self.code(encoded), self.maps(encoded, channels)) for encoded in defects]
+        changed_codes, changed_maps = map(torch.cat, zip((codes[:0], maps[:0]), *changed, strict=True))
+        code = fit_code(codes, changed_codes, np.tile(drawn_in, times))
+        local = fit_locations(maps, changed_maps, np.tile(place, times))
         near = local.normal[place]
         pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects, times)
         heads = fit_defects(pairs, self.layout) if self.has_heads else None
         found = torch.stack([code.found, local.found, heads.found]) if heads else None
-        weights = weights_of(torch.cat([self.code(encoded) for encoded in batches]), found)
+        weights = weights_of(codes, found)
         reference = {"channels": channels, "weights": weights, **under("code", code.reference)}
         reference |= under("local", {**local.reference, "hot": hottest_location(local.normal).quantile(USUAL)})
         scores = [(np.arange(n), code.normal), (studied, hottest_location(local.normal))]
@@ -158,20 +163,6 @@ class Pretrained(Method):
         reference |= under("survival", fit_survival(parts))
         fold = random_folds(n).to(parts.device)
         return reference, combined(held_out(parts, fold, fit_survival, survival), weights)
-
-    def fit_code(self, batches: Batches, defects: Batches, origin: Indices) -> Fitted:
-        codes = torch.cat([self.code(encoded) for encoded in batches])
-        changed = torch.cat([codes[:0], *(self.code(encoded) for encoded in defects)])
-        fitted = held_out_pair(codes, changed, torch.from_numpy(origin), fit_gaussian, gaussian, left_out_gaussian)
-        return Fitted(*fitted, share_found(*fitted[1:]))
-
-    def fit_locations(self, batches: Batches, defects: Batches, origin: Indices, channels: Tensor) -> Fitted:
-        """Its `normal` and `defects` are surprisals of locations, [n, h, w]."""
-        maps = torch.cat([self.maps(encoded, channels) for encoded in batches])
-        changed = torch.cat([maps[:0], *(self.maps(encoded, channels) for encoded in defects)])
-        own = torch.from_numpy(origin)
-        fitted = held_out_pair(maps, changed, own, fit_local, local_surprisal, left_out_surprisal)
-        return Fitted(*fitted, share_found(*map(hottest_location, fitted[1:])))
 
     def completed(self, scores: Sequence[tuple[Indices, Tensor]], batches: Batches, reference: Reference) -> Tensor:
         """[n, parts]: held-out scores of each part; of images that it was not fitted to, those under the reference."""
@@ -218,6 +209,18 @@ class Pretrained(Method):
     def judge(self, encoded: Tensor, reference: Reference) -> tuple[Tensor, Tensor]:
         locations = self.locations(encoded, reference)
         return self.score_of(encoded, locations, reference), heat_of(locations, reference)
+
+
+def fit_code(codes: Tensor, changed: Tensor, origin: Indices) -> Fitted:
+    """To codes [n, d]; `changed` [m, d] are those of images with self-made defects, and `origin` [m] says of which."""
+    fitted = held_out_pair(codes, changed, torch.from_numpy(origin), fit_gaussian, gaussian, left_out_gaussian)
+    return Fitted(*fitted, share_found(*fitted[1:]))
+
+
+def fit_locations(maps: Tensor, changed: Tensor, origin: Indices) -> Fitted:
+    """As `fit_code`, to maps [n, c, h, w]; its `normal` and `defects` are surprisals of locations, [n, h, w]."""
+    fitted = held_out_pair(maps, changed, torch.from_numpy(origin), fit_local, local_surprisal, left_out_surprisal)
+    return Fitted(*fitted, share_found(*map(hottest_location, fitted[1:])))
 
 
 def heat_of(locations: Locations, reference: Reference) -> Tensor:

@@ -5,7 +5,8 @@ from torch import Tensor
 
 POWER = 0.5  # 0 would add the surprisals, 1 takes about the highest of them
 FALSE_ALARMS = 0.05  # at which self-made defects are counted as found
-SMALL_WHOLE = 9  # times the odds of the whole image, in images too small to look for defects in
+STEEPNESS = 8  # with which the whole image gives way to its locations, the more alike images are
+SMALL_STEEPNESS, SMALL_WHOLE = 4, 9  # the same, and a factor for the whole, where images are too small for defects
 LEAST = 0.02  # weight of a part: so that what it alone is sure of is heard
 
 
@@ -33,9 +34,10 @@ def weights_of(codes: Tensor, found: Tensor | None) -> Tensor:
     two normal codes says which it is, without a label, and so what the whole image counts for. The rest is shared out
     by the root of the odds of finding a self-made defect: real ones are of other kinds, so the odds say too much.
     """
-    alike = codes.mean(0).square().sum().clamp(0, 1)
-    differ = (1 - alike) ** 4 * (SMALL_WHOLE if found is None else 1)
-    whole = differ / (differ + alike**4)
+    steepness, factor = (SMALL_STEEPNESS, SMALL_WHOLE) if found is None else (STEEPNESS, 1)
+    alike = mean_cosine(codes)
+    differ = factor * (1 - alike) ** steepness
+    whole = differ / (differ + alike**steepness)
     if found is None:
         weights = torch.stack([whole, 1 - whole])
     else:
@@ -45,3 +47,11 @@ def weights_of(codes: Tensor, found: Tensor | None) -> Tensor:
         weights[0] += whole
     weights = weights.clamp(min=LEAST)
     return weights / weights.sum()
+
+
+def mean_cosine(codes: Tensor) -> Tensor:
+    """Of two different ones of codes [n, d] of length 1; at least 0, and 1 for a single code."""
+    n = len(codes)
+    if n == 1:
+        return codes.new_ones(())
+    return ((codes.sum(0).square().sum() - n) / (n * (n - 1))).clamp(0, 1)

@@ -37,7 +37,7 @@ class Encoded:
     iterated more than once.
 
     Where the method encodes, no image goes through it twice while the cache has room: subsets share
-    it. `doing` is what the observer is told.
+    it. `doing` is what the observer is told. All encodings have the same `precision`, kept or not.
     """
 
     method: Method
@@ -49,6 +49,7 @@ class Encoded:
     indices: npt.NDArray[np.intp] | None = None  # modulo the number of images; None: all
     cache: Cache = field(default_factory=Cache)
     encode: Callable[[Tensor], Tensor] | None = None  # None: that of the method
+    precision: torch.dtype = torch.float32
     salt: int = 0  # what a random function draws follows from it and the index of the image
 
     def __len__(self) -> int:
@@ -105,12 +106,12 @@ class Encoded:
     def made(self, indices: Sequence[int]) -> Sequence[Tensor]:
         """The encodings of these images, on the CPU."""
         if self.encode is None:
-            return [*self.method.encode(self.images(indices)).cpu()] if indices else []
+            return [*self.method.encode(self.images(indices)).to("cpu", self.precision)] if indices else []
         return [self.drawn(self.encode, index) for index in indices]
 
     def drawn(self, encode: Callable[[Tensor], Tensor], index: int) -> Tensor:
         with seeded(self.salt, index):
-            return encode(self.images([index]))[0].cpu()
+            return encode(self.images([index]))[0].to("cpu", self.precision)
 
     def images(self, indices: Sequence[int]) -> Tensor:
         return to_float(self.pixels[np.array(indices, np.intp) % len(self.pixels)], self.device)

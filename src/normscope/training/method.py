@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -101,6 +102,7 @@ class Method(nn.Module):
     largest_auto: ClassVar[int] = 64  # pixels on the shorter side, where the size of the images is left to the method
     pixels_auto: ClassVar[float] = math.inf  # of all images together: many are then smaller, down to half that side
     enlarge_auto: ClassVar[float] = 1.0  # factor by which images of more than 64 pixels are enlarged, up to that side
+    kept_in: ClassVar[torch.dtype] = torch.float32  # the precision in which a fit keeps what `encode` makes
     collapse_shows_in: Sequence[str] = ("information", "spread")  # which of what it records must not fall to nothing
     settings: MethodSettings
 
