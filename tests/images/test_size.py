@@ -46,8 +46,13 @@ def test_images_of_one_size_within_bounds_keep_it():
         assert typical_size([shape[::-1]] * 2, RECTANGLE) == shape[::-1]
 
 
-def test_no_side_is_larger_than_one_that_can_be_given():
-    assert typical_size([(2000, 6000)], Auto(800, rectangles=True)) == (800, LARGEST)
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((2000, 6000), (341, 1023)), ((500, 1254), (408, 1023)), ((1254, 500), (1023, 408)), ((900, 900), (800, 800))],
+)
+def test_long_images_keep_their_shape_where_the_longer_side_reaches_the_largest_that_can_be_given(shape, expected):
+    assert typical_size([shape], Auto(800, rectangles=True)) == expected
+    assert max(expected) <= LARGEST
 
 
 def test_the_typical_aspect_ratio_is_a_median_and_treats_both_orientations_alike():

@@ -38,15 +38,17 @@ class Auto:
 
 def typical_size(shapes: Sequence[Size], auto: Auto, images: int | None = None) -> Size:
     """The shorter side is the median of shorter sides, within bounds; the longer one follows the typical aspect ratio,
-    up to 3 times the shorter. A square of the largest side if there are no images. `images` is how many there are where
-    the shapes are of a few of them."""
+    up to 3 times the shorter, and has room for it. A square of the largest side if there are no images. `images` is how
+    many there are where the shapes are of a few of them."""
     largest = auto.at_most(len(shapes) if images is None else images)
     if not shapes:
         return largest, largest
     usual = median(map(min, shapes))
-    shorter = min(max(int(usual * (auto.enlarge if usual > SMALL else 1)), SMALLEST), largest)
     ratio = typical_aspect_ratio(shapes) if auto.rectangles else 1.0
-    longer = min(round(shorter * min(max(ratio, 1 / ratio), LONGEST)), LARGEST)
+    times = min(max(ratio, 1 / ratio), LONGEST)
+    largest = min(largest, int(LARGEST / times))
+    shorter = min(max(int(usual * (auto.enlarge if usual > SMALL else 1)), SMALLEST), largest)
+    longer = round(shorter * times)
     return (shorter, longer) if ratio >= 1 else (longer, shorter)
 
 
