@@ -38,8 +38,8 @@ class Auto:
 
 def typical_size(shapes: Sequence[Size], auto: Auto, images: int | None = None) -> Size:
     """The shorter side is the median of shorter sides, within bounds; the longer one follows the typical aspect ratio,
-    up to 3 times the shorter, and has room for it. A square of the largest side if there are no images. `images` is how
-    many there are where the shapes are of a few of them."""
+    up to 3 times the shorter; both are smaller where it would be too long. A square of the largest side if there are no
+    images. `images` is how many there are where the shapes are of a few of them."""
     largest = auto.at_most(len(shapes) if images is None else images)
     if not shapes:
         return largest, largest

@@ -139,13 +139,8 @@ class Pretrained(Method):
         times = min(MOST_TIMES, max(1, MOST_DEFECTIVE // len(studied)))
         defects = batches.subset(drawn_in).through(self.encode_defective).repeated(times)
         channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), self.settings.channels)
+        codes, code, local = self.fit_gaussians(batches, defects, studied, np.tile(drawn_in, times), channels)
         place = np.searchsorted(studied, drawn_in)
-        codes = torch.cat([self.code(encoded) for encoded in batches])
-        maps = torch.cat([self.maps(encoded, channels) for encoded in batches.subset(studied)])
-        changed = [(self.code(encoded), self.maps(encoded, channels)) for encoded in defects]
-        changed_codes, changed_maps = map(torch.cat, zip((codes[:0], maps[:0]), *changed, strict=True))
-        code = fit_code(codes, changed_codes, np.tile(drawn_in, times))
-        local = fit_locations(maps, changed_maps, np.tile(place, times))
         near = local.normal[place]
         pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects, times)
         heads = fit_defects(pairs, self.layout) if self.has_heads else None
@@ -163,6 +158,20 @@ class Pretrained(Method):
         reference |= under("survival", fit_survival(parts))
         fold = random_folds(n).to(parts.device)
         return reference, combined(held_out(parts, fold, fit_survival, survival), weights)
+
+    def fit_gaussians(
+        self, batches: Batches, defects: Batches, studied: Indices, origin: Indices, channels: Tensor
+    ) -> tuple[Tensor, Fitted, Fitted]:
+        """The codes [n, d], what is fitted to them, and what is fitted to the maps of the images that are studied.
+
+        `origin` says which of all images each of the defective ones was.
+        """
+        codes = torch.cat([self.code(encoded) for encoded in batches])
+        maps = torch.cat([self.maps(encoded, channels) for encoded in batches.subset(studied)])
+        defective = ((self.code(encoded), self.maps(encoded, channels)) for encoded in defects)
+        changed_codes, changed_maps = map(torch.cat, zip((codes[:0], maps[:0]), *defective, strict=True))
+        code = fit_code(codes, changed_codes, origin)
+        return codes, code, fit_locations(maps, changed_maps, np.searchsorted(studied, origin))
 
     def completed(self, scores: Sequence[tuple[Indices, Tensor]], batches: Batches, reference: Reference) -> Tensor:
         """[n, parts]: held-out scores of each part; of images that it was not fitted to, those under the reference."""
