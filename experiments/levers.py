@@ -18,7 +18,7 @@ from normscope import datasets, inference
 from normscope.benchmark.metrics import auroc
 from normscope.images.size import Auto
 from normscope.intake import gather
-from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified
+from normscope.methods.surprisal import ROTATIONS, Settings, Surprisal, classified, fit_reference, surprisals
 from normscope.networks.resnet import layout
 from normscope.objective.critics import contrast, cosine
 from normscope.objective.trade_off import TradeOff
@@ -148,13 +148,13 @@ class ContrastAlone(Contrast):
         return {**record, "spread": spread(z)}
 
     def features(self, images):
-        return layout(self.encoder.stages(images))
+        return layout(self.encoder.stages(images))[:, None]
 
     def finish(self, batches):
-        return self.fit_reference(torch.cat([self.features(images) for images in batches]))
+        return fit_reference(torch.cat([self.features(images) for images in batches]), "gaussian")
 
     def score(self, images, reference):
-        return self.surprisal_under(self.features(images), reference)
+        return surprisals(self.features(images), reference)[:, 0]
 
 
 class Averaged(Surprisal):
@@ -227,7 +227,8 @@ torch.set_num_threads(options.threads)
 
 def measure(change: str, dataset: str, normal: int, seed: int) -> dict:
     variant, given, networks = CHANGES[change]
-    settings = build(Settings, {**given, "width": 16, "batch_size": 16} if options.quick else given)
+    small = {"width": 16, "batch_size": 16} if options.quick else {}
+    settings = build(Settings, {"reference": "gaussian", **given, **small})
     task = datasets.load(dataset, options.data_root).task(normal)
     train, _ = gather(task.train_images, Auto())
     test, _ = gather(task.test_images, train.size)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -18,7 +19,7 @@ from normscope.objective.information import infonce
 from normscope.objective.trade_off import Beta, Pair, TradeOff
 from normscope.scoring.held_out import two_fold
 from normscope.scoring.local import MOST_MAPS, columns, fit_heat, heat, random_channels
-from normscope.scoring.neighbours import neighbours
+from normscope.scoring.neighbours import fit_neighbours, neighbour_distance
 from normscope.scoring.reservoir import Reservoir
 from normscope.scoring.surprisal import fit_gaussian, fit_mixture, gaussian, mixture
 from normscope.scoring.with_encoder import WithEncoder, frozen_encoder
@@ -32,7 +33,6 @@ from normscope.views.augment import Recipe, random_view
 from normscope.views.shifts import rotations
 
 COMPONENTS = 4
-NEIGHBOURS = 5
 MOST_REFERENCES = 5000
 ROTATIONS = 4
 DOUBT_FLOOR = 0.2  # nats added to the std of −log p: the head is overconfident on its training images
@@ -42,8 +42,9 @@ DOUBT_FLOOR = 0.2  # nats added to the std of −log p: the head is overconfiden
 class Settings(Recipe):
     """Chosen on development classes; docs/surprisal.md has what was tried and what it gave.
 
-    What was measured about `beta` and `gamma`, at one minute: without both, the AUROC is the same. `pretrained` names
-    an encoder as that of the method `pretrained`, whose codes are then half of the score.
+    What was measured about `beta` and `gamma`, at one minute: without both, the AUROC is the same. `reference` auto is
+    `neighbours` for images in colour and `gaussian` for grey ones. `pretrained` names an encoder as that of the method
+    `pretrained`, whose codes are then half of the score.
     """
 
     beta: Beta = 0.1
@@ -52,7 +53,7 @@ class Settings(Recipe):
     information: Information = infonce
     entropy: Entropy = laplace
     separation: Separation = norm_margin
-    reference: Literal["gaussian", "mixture", "neighbours"] = "gaussian"
+    reference: Literal["auto", "gaussian", "mixture", "neighbours"] = "auto"
     pretrained: str = ""
     width: int = 24
     depth: int = 1
@@ -71,10 +72,11 @@ class Surprisal(WithEncoder):
     critic: the rotation is the positive, the others are the negatives. The head classifies the code of the whole image
     and that of every location. Codes are kept short (H); unrotated ones are kept longer than rotated ones (CE).
 
-    The score of an image is the surprisal of its features (all three stages, averaged over the quarters of the image)
-    under a reference fitted to the training images in that rotation, plus −log p(rotation | features); each is put on
-    the scale of the training images and the mean is taken. The head's part counts by how much it can tell: of a round
-    thing, which looks the same in all rotations, it counts for nothing.
+    The score of an image is how surprising its features are (all three stages, averaged over the quarters of the
+    image) plus −log p(rotation | features), each on the scale of the training images. The head's part counts by how
+    much it can tell: of a round thing, which looks the same in all rotations, it counts for nothing. Features are
+    compared with a reference: a Gaussian or a mixture of them for each rotation, or the nearest neighbours, by the
+    features of all rotations together, each in the mean of the image and its mirror image.
 
     Labelled anomalies, where there are any, enter every step beside the images: as further negatives, on the short side
     of the third term, and as one more class of the head, whose −log p(no labelled anomaly) in each rotation is then a
@@ -140,55 +142,50 @@ class Surprisal(WithEncoder):
         return torch.stack([layout(stages) for stages in maps], 1), doubts
 
     def finish(self, batches: Batches) -> Reference:
-        """A reference for each rotation, the scale of each part of the score, and the local Gaussians."""
+        """The reference, the scale of each part of the score, and the local Gaussians."""
+        kind = self.kind_of_reference(batches)
         rows, maps = Reservoir(MOST_REFERENCES), Reservoir(MOST_MAPS)
         channels = random_channels(sum(self.encoder.widths))
         for encoded in batches:
             images = self.images(encoded)
-            rows.add(torch.cat(self.represent(images), 2))
+            rows.add(torch.cat(self.described(images, kind == "neighbours"), 2))
             maps.add(self.local(images, channels))
         features, doubts = rows.rows[..., :-2], rows.rows[..., -2:]
-        fitted = {
-            f"{rotation}.{name}": value
-            for rotation, x in enumerate(features.unbind(1))
-            for name, value in self.fit_reference(x).items()
-        }
-        usual = torch.stack([two_fold(x, self.fit_reference, self.surprisal_under) for x in features.unbind(1)], 1)
+        usual = two_fold(features, partial(fit_reference, kind=kind), surprisals)
+        share = torch.full_like(usual[0], ROTATIONS / usual.shape[1])
         return {
             "channels": channels,
-            **fitted,
+            **fit_reference(features, kind),
             "mean": side_by_side(usual.mean(0), doubts.mean(0)),
             "deviation": side_by_side(usual.std(0) + 1e-6, doubts.std(0) + DOUBT_FLOOR),
-            "weight": side_by_side(torch.ones_like(usual[0]), self.weights(doubts)),
+            "weight": side_by_side(share, self.weights(doubts)),
             **self.fit_encoder(batches),
             **under("local", fit_heat(maps.rows)),
         }
+
+    def kind_of_reference(self, batches: Batches) -> str:
+        """For `auto` by the first images: those of a grey image have the same values in all channels."""
+        if self.settings.reference != "auto":
+            return self.settings.reference
+        some = self.images(next(iter(batches)))
+        return "gaussian" if bool((some == some[:, :1]).all()) else "neighbours"
+
+    def described(self, images: Tensor, with_mirror_image: bool) -> tuple[Tensor, Tensor]:
+        """`represent`, in the mean of the image and its mirror image if the network has seen such."""
+        features, doubts = self.represent(images)
+        if not with_mirror_image or self.settings.flip == 0:
+            return features, doubts
+        mirrored, other_doubts = self.represent(images.flip(3))
+        return (features + mirrored) / 2, (doubts + other_doubts) / 2
 
     def weights(self, doubts: Tensor) -> Tensor:
         """[4, 2]: the share of the rotation that the head can tell, and whether any labelled anomalies were shown."""
         told = (1 - doubts[..., 0].mean(0) / math.log(ROTATIONS)).clamp(min=0)
         return torch.stack([told, self.shown.expand_as(told)], 1)
 
-    def fit_reference(self, features: Tensor) -> Reference:
-        if self.settings.reference == "gaussian":
-            return fit_gaussian(features)
-        if self.settings.reference == "mixture":
-            return fit_mixture(features, COMPONENTS)
-        return {"codes": features}
-
-    def surprisal_under(self, features: Tensor, reference: Reference) -> Tensor:
-        if self.settings.reference == "gaussian":
-            return gaussian(features, reference)
-        if self.settings.reference == "mixture":
-            return mixture(features, reference)
-        return neighbours(features, reference["codes"], NEIGHBOURS)
-
     def score(self, encoded: Tensor, reference: Reference) -> Tensor:
-        features, doubts = self.represent(self.images(encoded))
-        surprisals = [
-            self.surprisal_under(x, part(reference, str(rotation))) for rotation, x in enumerate(features.unbind(1))
-        ]
-        parts = side_by_side(torch.stack(surprisals, 1), doubts)
+        features, doubts = self.described(self.images(encoded), "neighbours.codes" in reference)
+        parts = side_by_side(surprisals(features, reference), doubts)
         mean, deviation, weight = (reference[name].to(parts) for name in ("mean", "deviation", "weight"))
         learnt = ((parts - mean) / deviation) @ (weight / weight.sum())
         return self.half_each(learnt, encoded, reference)
@@ -203,8 +200,25 @@ class Surprisal(WithEncoder):
         return heat(self.local(self.images(encoded), reference["channels"]), part(reference, "local"))
 
 
+def fit_reference(features: Tensor, kind: str) -> Reference:
+    """To features [n, turns, d]: one for all rotations together, or one for each."""
+    if kind == "neighbours":
+        return under("neighbours", fit_neighbours(features.flatten(1)))
+    fit = fit_gaussian if kind == "gaussian" else partial(fit_mixture, components=COMPONENTS)
+    fitted = map(fit, features.unbind(1))
+    return {f"{turn}.{name}": value for turn, one in enumerate(fitted) for name, value in one.items()}
+
+
+def surprisals(features: Tensor, reference: Reference) -> Tensor:
+    """Features [n, turns, d] → [n, 1] for all rotations together, or [n, turns]."""
+    if near := part(reference, "neighbours"):
+        return neighbour_distance(features.flatten(1), near)[:, None]
+    under_own = ((x, part(reference, str(turn))) for turn, x in enumerate(features.unbind(1)))
+    return torch.stack([mixture(x, one) if "weights" in one else gaussian(x, one) for x, one in under_own], 1)
+
+
 def side_by_side(surprisals: Tensor, doubts: Tensor) -> Tensor:
-    """The parts of the score: surprisals [..., turns], then the head's doubts [..., turns, 2]."""
+    """The parts of the score: surprisals [..., k], then the head's doubts [..., turns, 2]."""
     return torch.cat([surprisals, doubts.flatten(-2)], -1)
 
 

@@ -3,6 +3,28 @@
 import torch
 from torch import Tensor
 
+from normscope.training.method import Reference
+
+NEIGHBOURS = 5
+MOST_COMPONENTS = 256
+
+
+def fit_neighbours(features: Tensor) -> Reference:
+    """Features [n, d] by their principal components, half as many as there are features and 256 at the most, each
+    divided by the root of its standard deviation: half-way between distances as they are and Mahalanobis distances."""
+    mean = features.mean(0)
+    components = max(1, min(MOST_COMPONENTS, len(features) // 2, features.shape[1]))
+    _, length, directions = torch.pca_lowrank(features - mean, components, center=False)
+    deviation = (length / len(features) ** 0.5).clamp(min=1e-3 * float(length.max()) + 1e-9)
+    basis = directions / deviation.sqrt()
+    return {"mean": mean, "basis": basis, "codes": (features - mean) @ basis}
+
+
+def neighbour_distance(features: Tensor, reference: Reference) -> Tensor:
+    """[n, d] → [n]."""
+    mean, basis, codes = (reference[name].to(features) for name in ("mean", "basis", "codes"))
+    return neighbours((features - mean) @ basis, codes, NEIGHBOURS)
+
 
 def neighbours(codes: Tensor, normal: Tensor, k: int) -> Tensor:
     """Mean Euclidean distance of each code [n, d] to its k nearest of `normal` [m, d] → [n].
