@@ -31,6 +31,7 @@ SCRIPTS = {
     "published": ["published"],
     "accuracy": ["accuracy"],
     "levers": ["levers"],
+    "references": ["references"],
     "frozen_head": ["frozen_head"],
     "photographs": ["photographs"],
     "local_models": ["local_models"],

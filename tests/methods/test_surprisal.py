@@ -49,6 +49,37 @@ def test_every_reference_tells_noise_from_gradients(settings):
     assert one.score(noise).min() > one.score(gradients(20, seed=1)).max()
 
 
+def in_colour(images: np.ndarray) -> np.ndarray:
+    """Darker in red and blue than in green."""
+    return (images[..., None] * np.array([0.5, 1.0, 0.7])).astype(np.uint8)
+
+
+def test_images_in_colour_have_neighbours_and_grey_ones_gaussians():
+    one = Detector("surprisal", settings={"width": 16, "batch_size": 8}, epochs=2, false_alarm_rate=None)
+    for images, present, absent in (
+        (in_colour(gradients(32)), "neighbours.codes", "0.mean"),
+        (np.repeat(gradients(32)[..., None], 3, -1), "0.mean", "neighbours.codes"),
+    ):
+        reference = one.fit(images, allow_collapse=True).model.reference
+        assert present in reference
+        assert absent not in reference
+
+
+def test_neighbours_take_an_image_for_its_mirror_image():
+    """Not quite, for a stride of two over an even side begins at the other end."""
+    images = gradients(40)
+    images[:, 4:10, 3:9] = 255
+    mirrored = images[..., ::-1].copy()
+    one, other = (
+        Detector("surprisal", settings={"width": 16, "batch_size": 8, **own}, epochs=2, false_alarm_rate=None)
+        for own in ({"reference": "neighbours"}, {"reference": "neighbours", "flip": 0.0})
+    )
+    for detector in (one, other):
+        detector.fit(images[:32], allow_collapse=True)
+    apart, without = (abs(own.score(images[32:]) - own.score(mirrored[32:])).max() for own in (one, other))
+    assert apart < 1e-3 < without
+
+
 def test_new_normal_images_score_about_zero():
     """The surprisals are on the scale of images that their reference was not fitted to."""
     new = gradients(200, seed=2)

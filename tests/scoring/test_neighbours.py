@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from normscope.scoring.neighbours import neighbours
+from normscope.scoring.neighbours import MOST_COMPONENTS, fit_neighbours, neighbour_distance, neighbours
 
 
 def codes(n, d=6, seed=0):
@@ -56,3 +56,27 @@ def test_score_does_not_depend_on_the_batch():
     new, normal = codes(40, seed=1).float(), codes(60).float()
     alone = torch.cat([neighbours(code[None], normal, 5) for code in new])
     torch.testing.assert_close(alone, neighbours(new, normal, 5), rtol=1e-6, atol=0)
+
+
+def test_distances_are_half_way_to_mahalanobis():
+    """Along an axis of standard deviation s a distance of 1 counts for 1 / √s."""
+    deviation = torch.tensor([9.0, 4.0, 1.0])
+    normal = codes(4000, 3).float() * deviation
+    reference = fit_neighbours(normal)
+    far = 1000 * torch.eye(3)  # from where all normal ones are at about the same place
+    torch.testing.assert_close(neighbour_distance(far, reference), 1000 / deviation.sqrt(), rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize(("n", "d", "kept"), [(1, 4, 1), (2, 4, 1), (40, 4, 4), (600, 400, MOST_COMPONENTS)])
+def test_as_many_components_as_features_determine(n, d, kept):
+    features = codes(n, d).float()
+    reference = fit_neighbours(features)
+    assert reference["basis"].shape == (d, kept)
+    assert neighbour_distance(features, reference).isfinite().all()
+
+
+def test_features_that_do_not_vary_are_no_distance_apart():
+    same = torch.ones(20, 5)
+    reference = fit_neighbours(same)
+    assert neighbour_distance(same, reference).abs().max() == 0
+    assert neighbour_distance(2 * same, reference).isfinite().all()
