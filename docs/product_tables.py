@@ -40,6 +40,18 @@ def changes(name: str) -> str:
     return markdown_table(header, *body)
 
 
+def references() -> str:
+    """AUROC of the same networks with each reference, on the development classes, and how fast they score."""
+    own = {task_of(line): line for line in lines("references.jsonl")}
+    tasks = sorted(own, key=lambda task: (task[0] == "cifar10", task))
+    body = []
+    for name in next(iter(own.values()))["auroc"] if own else ():
+        values = [own[task]["auroc"][name] for task in tasks]
+        speed = statistics.median(own[task]["images_per_second"][name] for task in tasks)
+        body.append([f"`{name}`", *map(percent, values), percent(statistics.mean(values)), f"{speed:.0f}"])
+    return markdown_table(["reference", *(title(*task) for task in tasks), "mean", "images scored a second"], *body)
+
+
 def accuracy() -> str:
     """Ours on every class, at the budget of a user: AUROC, and the share found at two rates of false alarms. The mean
     of the seeds that have all classes, and the SD of their means."""

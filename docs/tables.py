@@ -20,6 +20,7 @@ from lines import ROOT
 TABLES: dict[str, Callable[[], str]] = {
     "digits": product.digits,
     "levers": lambda: product.changes("levers.jsonl"),
+    "references": product.references,
     "frozen head": lambda: product.changes("frozen_head.jsonl"),
     "table3 mnist": lambda: paper.table3("mnist"),
     "table3 fashion-mnist": lambda: paper.table3("fashion-mnist"),

@@ -10,6 +10,7 @@ import statistics
 from figures import COLOURS, panels, save
 from options import Options, read_options
 
+from normscope.benchmark import results
 from normscope.benchmark.results import Result
 from normscope.datasets.published import data_folder
 from normscope.tables.names import DATASET_NAMES
@@ -42,27 +43,44 @@ def measured(
     )
 
 
-def all_results(options: Options) -> dict[str, list[Result]]:
-    """Those of each panel; what matters most is measured first."""
-    tiles = measured(options, FROZEN | OURS | RIVALS, "folder", (0,), ENCODER)
-    results = {name: measured(options, FROZEN, name, EVERY, ENCODER) if name == "cifar10" else [] for name in BUDGETS}
+def measure_all(options: Options) -> None:
+    """What matters most is measured first."""
+    measured(options, FROZEN | OURS | RIVALS, "folder", (0,), ENCODER)
+    measured(options, FROZEN, "cifar10", EVERY, ENCODER)
     for methods, classes in ((OURS, EVERY), (RIVALS, COMPARED)):
         for name, budget in BUDGETS.items():
-            results[name] += measured(options, methods, name, classes, budget)
-    titles = {name: f"{DATASET_NAMES[name]}, {budget / 60:g} minutes" for name, budget in BUDGETS.items()}
-    return {titles[name]: own for name, own in results.items()} | {"magnetic-tile, 3 minutes": tiles}
+            measured(options, methods, name, classes, budget)
+    for name, budget in BUDGETS.items():
+        measured(options, OURS, name, COMPARED, budget, SEEDS)
+    measured(options, FROZEN | OURS, "folder", (0,), ENCODER, SEEDS)
+
+
+def panels_of(options: Options) -> dict[str, list[Result]]:
+    """All lines of the first seed, those of former settings too."""
+    minutes = {name: f"{DATASET_NAMES[name]}, {budget / 60:g} minutes" for name, budget in BUDGETS.items()}
+    shown = {
+        line_title: [line for line in results.read(options.out) if line["dataset"] == name and is_shown(line)]
+        for name, line_title in (minutes | {"folder": "magnetic-tile, 3 minutes"}).items()
+    }
+    return {name: own for name, own in shown.items() if own}
+
+
+def is_shown(line: Result) -> bool:
+    return line["error"] is None and line["seed"] == 0 and line["method"] in OURS | FROZEN | RIVALS
 
 
 options = read_options(__doc__, "results/accuracy.jsonl", "docs/accuracy.png")
 if options.quick:
     shown = {"digits": options.results([cell for name in ("surprisal", "knn") for cell in options.cells(name, {})])}
 else:
-    shown = all_results(options)
+    if not options.draw:
+        measure_all(options)
+    shown = panels_of(options)
 figure, axes = panels(list(shown), rows=1 + (len(shown) > 1), height=2.2)
-for axis, results in zip(axes, shown.values(), strict=True):
+for axis, lines in zip(axes, shown.values(), strict=True):
     every = {
-        name: [result for result in results if result["method"] == name]
-        for name in {result["method"] for result in results}
+        name: [result for result in lines if result["method"] == name]
+        for name in {result["method"] for result in lines}
     }
     same = {
         name: [100 * result["metrics"]["auroc"] for result in own if result["normal"] in COMPARED]
@@ -78,7 +96,3 @@ for axis, results in zip(axes, shown.values(), strict=True):
     axis.set(xlim=(50, 100), xlabel="AUROC in %")
     axis.grid(visible=False, axis="y")
 save(figure, options.picture)
-if not options.quick:  # the picture is of the first seed
-    for name, budget in BUDGETS.items():
-        measured(options, OURS, name, COMPARED, budget, SEEDS)
-    measured(options, FROZEN | OURS, "folder", (0,), ENCODER, SEEDS)
