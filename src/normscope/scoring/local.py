@@ -14,6 +14,7 @@ MOST_MAPS = 1000  # normal images that the Gaussians are fitted to
 USUAL = 0.99
 """The share of normal images that are nowhere hotter than 1 in a heat map."""
 TOGETHER = 64  # locations whose images are whitened at once
+PRIOR = 0.1  # images for each channel, which the mean covariance of all locations counts as much as
 REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 
 
@@ -50,16 +51,17 @@ def fit_local(maps: Tensor) -> Reference:
     precision: it is most of a model file, and scores change by less than a thousandth.
 
     n images seldom determine c × c covariances. Each is therefore drawn towards the mean covariance of all locations,
-    which counts as much as c images: the mean of the posterior under an inverse Wishart prior.
+    which counts as much as c / 10 images: the mean of the posterior under an inverse Wishart prior.
     """
     n, c = maps.shape[:2]
+    weight = PRIOR * c
     x = maps.flatten(2).permute(2, 0, 1).double()
     mean = x.mean(1, keepdim=True)
     covariance = torch.stack([(one - m).T @ (one - m) for one, m in zip(x, mean, strict=True)])
     common = covariance.mean(0) / n
-    floor = 0.01 * common.diagonal().mean() + 1e-9
+    floor = 0.01 * common.diagonal().mean() + 1e-7
     prior = common + floor * torch.eye(c, dtype=common.dtype, device=common.device)
-    lower = torch.linalg.cholesky((covariance + c * prior) / (n + c))
+    lower = torch.linalg.cholesky((covariance + weight * prior) / (n + weight))
     identity = torch.eye(c, dtype=lower.dtype, device=lower.device)
     whitener = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
     return {"mean": mean[:, 0].float(), "whitener": whitener.half()}
@@ -79,13 +81,14 @@ def left_out_surprisal(changed: Tensor, origin: Tensor, maps: Tensor, reference:
     as it is: one image in n changes the mean covariance of all locations hardly.
     """
     n, c, *grid = maps.shape
+    total = n + PRIOR * c
     by_location = [values.flatten(2).permute(2, 1, 0) for values in (maps, changed)]
     every = (*by_location, reference["mean"][:, :, None], reference["whitener"])
     distances = list[Tensor]()
     for x, y, mean, whitener in zip(*(values.split(TOGETHER) for values in every), strict=True):
         own, other = (whitener.to(x) @ (values - mean.to(x)) for values in (x, y))
-        distances.append(squared_distance(other, own[..., origin], n, n / (n - 1) / (n + c)))
-    return torch.cat(distances).T.reshape(-1, *grid) * ((n + c - 1) / (n + c) / c)
+        distances.append(squared_distance(other, own[..., origin], n, n / (n - 1) / total))
+    return torch.cat(distances).T.reshape(-1, *grid) * ((total - 1) / total / c)
 
 
 def smooth(maps: Tensor, width: int = 3) -> Tensor:
