@@ -1,4 +1,4 @@
-"""What `surprisal` compares features with: networks that are trained once, each with every reference.
+"""What `surprisal` compares features with: networks that are trained once, each with either reference.
 
 Development classes. `neighbours` has the features of the image and its mirror image, in the mean; `gaussian` has one
 Gaussian for each rotation. `auto` is the former for images in colour and the latter for grey ones.
@@ -23,7 +23,7 @@ from normscope.training import loop
 from normscope.training.observer import Observer
 from normscope.training.randomness import seeded
 
-REFERENCES = ("gaussian", "mixture", "neighbours")
+REFERENCES = ("gaussian", "neighbours")
 DEVELOPMENT = ("mnist:2,7", "fashion-mnist:1,4", "cifar10:5,8")
 
 options = read_options(__doc__, "results/references.jsonl", "docs/references.png", DEVELOPMENT)
@@ -53,11 +53,14 @@ def measure(dataset: str, normal: int, seed: int) -> dict:
 
 keys = [(*task, seed) for task, seed in itertools.product(options.tasks, range(options.seeds))]
 lines = options.lines(("dataset", "normal", "seed"), keys, measure)
-figure, axes = panels([title(*task) for task in options.tasks], height=1.8)
-for number, (axis, task) in enumerate(zip(axes, options.tasks, strict=True)):
-    for place, name in enumerate(REFERENCES):
-        values = [100 * lines[*task, seed]["auroc"][name] for seed in range(options.seeds) if (*task, seed) in lines]
-        axis.plot(values, [place] * len(values), "o", color=COLOURS[0])
-    axis.set_yticks(range(len(REFERENCES)), REFERENCES if number % 3 == 0 else [""] * len(REFERENCES))
-    axis.set(xlabel="AUROC in %", ylim=(-0.5, len(REFERENCES) - 0.5))
+figure, (axis,) = panels([" and ".join(REFERENCES) + " (orange)"], height=2.6)
+for place, task in enumerate(options.tasks):
+    for seed in range(options.seeds):
+        if (*task, seed) in lines:
+            values = [100 * lines[*task, seed]["auroc"][name] for name in REFERENCES]
+            axis.plot(values, [place, place], color="#b9c2cc", zorder=1)
+            axis.scatter(values, [place, place], color=COLOURS[: len(REFERENCES)], zorder=2)
+axis.set_yticks(range(len(options.tasks)), [title(*task) for task in options.tasks])
+axis.set(xlabel="AUROC in %")
+axis.invert_yaxis()
 save(figure, options.picture)
