@@ -15,6 +15,7 @@ USUAL = 0.99
 """The share of normal images that are nowhere hotter than 1 in a heat map."""
 TOGETHER = 64  # locations whose images are whitened at once
 PRIOR = 0.1  # images for each channel, which the mean covariance of all locations counts as much as
+SHARED = 0.05  # share of that covariance which is added everywhere, however many images there are
 REGIONS = 12  # side by side in a heat map: log odds are averaged over one of them
 
 
@@ -51,7 +52,8 @@ def fit_local(maps: Tensor) -> Reference:
     precision: it is most of a model file, and scores change by less than a thousandth.
 
     n images seldom determine c × c covariances. Each is therefore drawn towards the mean covariance of all locations,
-    which counts as much as c / 10 images: the mean of the posterior under an inverse Wishart prior.
+    which counts as much as c / 10 images: the mean of the posterior under an inverse Wishart prior. And a twentieth of
+    it is added, or a location where next to nothing varies would be the hottest at the slightest change.
     """
     n, c = maps.shape[:2]
     weight = PRIOR * c
@@ -61,7 +63,7 @@ def fit_local(maps: Tensor) -> Reference:
     common = covariance.mean(0) / n
     floor = 0.01 * common.diagonal().mean() + 1e-7
     prior = common + floor * torch.eye(c, dtype=common.dtype, device=common.device)
-    lower = torch.linalg.cholesky((covariance + weight * prior) / (n + weight))
+    lower = torch.linalg.cholesky((covariance + weight * prior) / (n + weight) + SHARED * prior)
     identity = torch.eye(c, dtype=lower.dtype, device=lower.device)
     whitener = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
     return {"mean": mean[:, 0].float(), "whitener": whitener.half()}
