@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from normscope.scoring.held_out import two_fold
-from normscope.scoring.local import columns, fit_heat, fit_local, heat, local_surprisal, random_channels, smooth
+from normscope.scoring.local import SHARED, columns, fit_heat, fit_local, heat, local_surprisal, random_channels, smooth
 from normscope.training.randomness import seeded
 
 
@@ -17,18 +17,29 @@ def correlated(n, seed=0):
     )
 
 
-def test_of_many_images_it_is_the_mahalanobis_distance_of_each_location():
+def test_of_many_images_it_is_the_mahalanobis_distance_of_each_location_and_a_little_of_all():
     normal, new = correlated(20000), correlated(5, seed=1)
     found = local_surprisal(new, fit_local(normal))
+    common = torch.stack([torch.cov(x.T) for x in normal.flatten(2).unbind(2)]).mean(0)
     for place in range(4):
         x, own = normal.flatten(2)[..., place], new.flatten(2)[..., place]
-        inverse = torch.linalg.inv(torch.cov(x.T))
+        inverse = torch.linalg.inv(torch.cov(x.T) + SHARED * common)
         away = own - x.mean(0)
         assert found.flatten(1)[:, place] == pytest.approx((away @ inverse * away).sum(1) / 3, rel=0.02)
 
 
 def test_a_normal_image_has_about_one_everywhere():
-    assert local_surprisal(correlated(4000, seed=1), fit_local(correlated(4000))).mean() == pytest.approx(1, abs=0.03)
+    found = local_surprisal(correlated(4000, seed=1), fit_local(correlated(4000)))
+    assert found.mean((0, 1, 2)) == pytest.approx(0.9, abs=0.03), "locations vary by 1 to 16, and by 0.4 more for all"
+
+
+def test_where_nothing_varies_a_small_change_is_no_hotter_than_a_large_one_elsewhere():
+    maps = torch.randn(400, 3, 1, 2, generator=torch.Generator().manual_seed(0))
+    maps[..., 1] *= 1e-3
+    new = torch.zeros(2, 3, 1, 2)
+    new[0, ..., 1], new[1, ..., 0] = 0.1, 4
+    slight, large = local_surprisal(new, fit_local(maps)).flatten(1).amax(1)
+    assert slight < large
 
 
 def test_fewer_images_than_channels_are_enough():
