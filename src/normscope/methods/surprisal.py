@@ -143,11 +143,13 @@ class Surprisal(WithEncoder):
 
     def finish(self, batches: Batches) -> Reference:
         """The reference, the scale of each part of the score, and the local Gaussians."""
-        kind = self.kind_of_reference(batches)
+        kind: str = self.settings.reference
         rows, maps = Reservoir(MOST_REFERENCES), Reservoir(MOST_MAPS)
         channels = random_channels(sum(self.encoder.widths))
         for encoded in batches:
             images = self.images(encoded)
+            if kind == "auto":  # the first images decide
+                kind = "gaussian" if is_grey(images) else "neighbours"
             rows.add(torch.cat(self.described(images, kind == "neighbours"), 2))
             maps.add(self.local(images, channels))
         features, doubts = rows.rows[..., :-2], rows.rows[..., -2:]
@@ -162,13 +164,6 @@ class Surprisal(WithEncoder):
             **self.fit_encoder(batches),
             **under("local", fit_heat(maps.rows)),
         }
-
-    def kind_of_reference(self, batches: Batches) -> str:
-        """For `auto` by the first images: those of a grey image have the same values in all channels."""
-        if self.settings.reference != "auto":
-            return self.settings.reference
-        some = self.images(next(iter(batches)))
-        return "gaussian" if bool((some == some[:, :1]).all()) else "neighbours"
 
     def described(self, images: Tensor, with_mirror_image: bool) -> tuple[Tensor, Tensor]:
         """`represent`, in the mean of the image and its mirror image if the network has seen such."""
@@ -198,6 +193,11 @@ class Surprisal(WithEncoder):
     def explain(self, encoded: Tensor, reference: Reference) -> Tensor:
         """Surprisal of every location; 99 of 100 normal images are below 1 everywhere."""
         return heat(self.local(self.images(encoded), reference["channels"]), part(reference, "local"))
+
+
+def is_grey(images: Tensor) -> bool:
+    """Whether all channels have the same values."""
+    return bool((images == images[:, :1]).all())
 
 
 def fit_reference(features: Tensor, kind: str) -> Reference:
