@@ -160,8 +160,8 @@ def test_an_older_or_newer_format(tmp_path):
     for older in ("1", "2", "3", "4"):
         said = refusal(sealed_as(path, {"normscope": older, "card": "{}"}))
         assert said == f"{path} was written by an older normscope (format {older}); fit it again"
-    newer = refusal(sealed_as(path, {"normscope": "6", "card": "{}"}))
-    assert newer == f"{path} has format '6', this normscope reads '5'; upgrade normscope or fit it again"
+    newer = refusal(sealed_as(path, {"normscope": "7", "card": "{}"}))
+    assert newer == f"{path} has format '7', this normscope reads '6'; upgrade normscope or fit it again"
     assert len(refusal(sealed_as(path, {"normscope": "\n" * 1000, "card": "{}"}))) < 200
 
 

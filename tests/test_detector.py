@@ -413,6 +413,18 @@ class TestModelFile:
             with pytest.raises(ModelFileError, match="fit it again"):
                 load(tmp_path / "model")
 
+    def test_a_file_with_whole_matrices_as_format_5_has_them_is_read(self, fitted_surprisal, tmp_path, monkeypatch):
+        now, before = tmp_path / "now", tmp_path / "before"
+        fitted_surprisal.save(now)
+        monkeypatch.setattr(artifact, "FORMAT", "5")
+        monkeypatch.setattr("normscope.model.packed", dict)
+        fitted_surprisal.save(before)
+        monkeypatch.undo()
+        assert now.stat().st_size < before.stat().st_size
+        images = textures(5)
+        for path in (now, before):
+            assert np.array_equal(load(path).score(images), fitted_surprisal.score(images))
+
     def test_two_fits_with_one_seed_give_the_same_bytes(self, tmp_path):
         for name in ("one", "other"):
             Detector("knn", seed=3).fit(textures(20)).save(tmp_path / name)

@@ -11,7 +11,7 @@ SOURCE = Path(normscope.__file__).parent
 
 # From the ground up; a room imports its own floor and those below. `normscope` is __init__.py, the public names.
 FLOORS = [
-    {"settings", "errors", "files", "locks", "sealed"},
+    {"settings", "errors", "files", "locks", "sealed", "triangles"},
     {"objective"},
     {"networks", "views", "images", "datasets"},
     {"training"},

@@ -13,7 +13,7 @@ from normscope.files import write_atomically
 from normscope.sealed import first_not_finite
 from normscope.settings import JSON
 
-FORMAT, OLDER = "5", ("1", "2", "3", "4")
+FORMAT, ALSO_READ, OLDER = "6", "5", ("1", "2", "3", "4")  # 5 has triangular matrices whole
 LARGEST = 2**30  # bytes, which are hashed in two seconds; the largest network here, the paper's big one, has 0.8e9
 
 
@@ -85,7 +85,7 @@ def refusals(path: str | Path) -> Iterator[None]:
 def check_format(path: str | Path, given: str) -> None:
     if given in OLDER:
         raise ModelFileError(f"{path} was written by an older normscope (format {given}); fit it again")
-    if given != FORMAT:
+    if given not in (FORMAT, ALSO_READ):
         raise ModelFileError(
             f"{path} has format {given[:20]!r}, this normscope reads {FORMAT!r}; upgrade normscope or fit it again"
         )

@@ -26,8 +26,9 @@ from normscope.methods import find
 from normscope.options import Options, options_of
 from normscope.sealed import TensorInfo
 from normscope.settings import JSON
-from normscope.training.method import Method, Reference, part
+from normscope.training.method import Method, Reference, part, under
 from normscope.training.randomness import seeded
+from normscope.triangles import packed, unpacked
 
 NOT_FINITE = "its score or heat map is NaN or infinite: the model does not suit it; fit another"
 WEIGHTS, REFERENCE = "weights", "reference"  # what the names of tensors in a model file begin with
@@ -170,8 +171,8 @@ class Model:
 
     def save(self, path: str | Path) -> str:
         """Writes the model file, whole or not at all; returns its SHA-256."""
-        tensors = {f"{WEIGHTS}.{name}": value for name, value in self.method.state_dict().items()}
-        tensors |= {f"{REFERENCE}.{name}": value for name, value in self.reference.items()}
+        tensors = under(WEIGHTS, self.method.state_dict())
+        tensors |= under(REFERENCE, packed(self.reference))
         tensors |= self.calibration.pack()[0] if self.calibration else {}
         return artifact.save(path, tensors, cast(dict[str, JSON], self.card))
 
@@ -215,7 +216,7 @@ def check_reference(model: Model) -> None:
 def from_tensors(tensors: Mapping[str, torch.Tensor], method: Method, card: Card, options: Options) -> Model:
     method.load_state_dict(part(tensors, WEIGHTS))
     method.to(options.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    reference = {name: value.to(options.device) for name, value in part(tensors, REFERENCE).items()}
+    reference = {name: value.to(options.device) for name, value in unpacked(part(tensors, REFERENCE)).items()}
     calibration = Calibration.unpack(tensors, card["calibration"]) if card["calibration"] else None
     return Model(method.eval(), reference, calibration, card, options.device)
 
