@@ -14,6 +14,7 @@ OURS = ("surprisal", "pretrained")
 SHOWN = ("auto", "surprisal")
 COMPARED = (0, 3, 6)
 CLASSES = 10
+CONTROL = "knn"  # by pixels: nothing is learnt
 COLUMNS = {
     "auroc": "image AUROC",
     "tpr_at_fpr_01": "found at 1 % false alarms",
@@ -21,6 +22,31 @@ COLUMNS = {
     "pixel_auroc": "pixel AUROC",
     "pro": "PRO",
 }
+RATES = ("auroc", "tpr_at_fpr_01", "tpr_at_fpr_05")
+
+
+def by_default() -> str:
+    """What `fit` gives without options, beside the nearest neighbours of pixels and the best of the tools measured on
+    the same folder and encoder."""
+    small = lines("digits.jsonl") + lines("accuracy.jsonl")
+    control = grouped((one for one in small + lines("table3.jsonl") if one["method"] == CONTROL), dataset_of)
+    body = []
+    for dataset, own in grouped((one for one in small if one["method"] == "auto"), dataset_of).items():
+        means = [mean_and_sd(means_of(whole_seeds(own), name)) for name in RATES]
+        pixels = mean_and_sd(means_of(whole_seeds(control[dataset]), "auroc"))
+        body.append([DATASET_NAMES.get(dataset, "digits of scikit-learn"), *means, pixels, shown(None)])
+    for folder, some in grouped(lines("photographs.jsonl"), lambda line: line["folder"]).items():
+        methods = grouped(some, lambda line: line["method"])
+        means = [mean_and_sd([line["metrics"][name] for line in methods["auto"]]) for name in RATES]
+        others = {name: [*map(auroc, own)] for name, own in methods.items() if name != "auto"}
+        best = max(others, key=lambda name: statistics.mean(others[name]))
+        body.append([folder, *means, shown(None), f"{mean_and_sd(others[best])} ({best})"])
+    heads = [COLUMNS[name] for name in RATES]
+    return markdown_table(["", *heads, "neighbours of pixels", "best of anomalib and PyOD"], *body)
+
+
+def dataset_of(line: Result) -> str:
+    return line["dataset"]
 
 
 def digits() -> str:
@@ -58,12 +84,11 @@ def accuracy() -> str:
     own = [line for line in lines("accuracy.jsonl") if line["method"] in SHOWN and line["dataset"] in DATASET_NAMES]
     body = []
     for (dataset, method, budget), some in sorted(grouped(own, run_of).items()):
-        seeds = [{line["normal"]: line["metrics"] for line in one} for one in grouped(some, seed_of).values()]
-        whole = [seed for seed in seeds if len(seed) == CLASSES]
+        whole = whole_seeds(some)
         if not whole:
             continue
         classes = [percent(statistics.mean(seed[normal]["auroc"] for seed in whole)) for normal in range(CLASSES)]
-        means = [mean_and_sd(means_of(whole, name)) for name in ("auroc", "tpr_at_fpr_01", "tpr_at_fpr_05")]
+        means = [mean_and_sd(means_of(whole, name)) for name in RATES]
         body.append(
             [f"{DATASET_NAMES[dataset]}, `{method}`, {budget / 60:g} min", *classes, f"**{means[0]}**", *means[1:]]
         )
@@ -72,6 +97,12 @@ def accuracy() -> str:
 
 def run_of(line: Result) -> tuple[str, str, float]:
     return line["dataset"], line["method"], line["budget"]
+
+
+def whole_seeds(some: Sequence[Result]) -> list[dict[int, Mapping[str, float]]]:
+    """The metrics of each class, for each seed that has them of all ten."""
+    seeds = [{line["normal"]: line["metrics"] for line in one} for one in grouped(some, seed_of).values()]
+    return [seed for seed in seeds if len(seed) == CLASSES]
 
 
 def seed_of(line: Result) -> int:

@@ -18,6 +18,7 @@ import theory_tables as theory
 from lines import ROOT
 
 TABLES: dict[str, Callable[[], str]] = {
+    "by default": product.by_default,
     "digits": product.digits,
     "levers": lambda: product.changes("levers.jsonl"),
     "references": product.references,
