@@ -37,7 +37,7 @@ from normscope.training.method import Batches, Method, Reference, part, under
 
 MOST_DEFECTIVE, MOST_TIMES = 800, 6  # images that self-made defects are drawn into; few of them more than once
 MOST_LOCATIONS = 2048  # that have a Gaussian of their own
-WARMTH = 0.04  # of log odds of a defect beside log surprisal in the log of heat, times the ratio of their weights
+WARMTH = 0.08  # of log odds of a defect beside log surprisal in the log of heat, times the ratio of their weights
 PARTS = ("the whole image", "its hottest location", "what looks like a self-made defect")
 
 Indices = npt.NDArray[np.intp]
