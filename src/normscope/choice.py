@@ -9,7 +9,7 @@ from normscope.images.size import SMALL
 from normscope.images.store import Store
 from normscope.intake import Images, peek
 from normscope.methods import AUTO, settings_of
-from normscope.networks.pretrained import LITE0
+from normscope.networks.pretrained import LITE0, LITE2
 from normscope.options import Options
 from normscope.settings import build
 
@@ -29,8 +29,10 @@ def resolved(options: Options, images: Images, anomalies: bool) -> tuple[Options
     """The options with a method of their own in place of `auto`, and why that one; as they are if they name one."""
     if options.method != AUTO:
         return options, None
-    square = options.size == "auto" or options.size[0] == options.size[1]
-    choice = choose(*peek(images), anomalies) if square else Choice("pretrained", "the size asked for is not a square")
+    if options.size == "auto" or options.size[0] == options.size[1]:
+        choice = choose(*peek(images), anomalies)
+    else:
+        choice = seen_by_encoder("the size asked for is not a square", min(options.size) <= SMALL)
     settings = build(settings_of(choice.method), choice.settings)
     return replace(options, method=choice.method, settings=settings), choice.why
 
@@ -54,4 +56,9 @@ def choose(some: Store, images: int, anomalies: bool) -> Choice:
             return Choice("base", f"{unlike}; such an encoder has half a say", {"score": "surprisal", **half})
         return Choice("base", unlike, {"score": "surprisal"})
     kind = "small pictures in colour" if small else "photographs"
-    return Choice("pretrained", f"the images are {kind}, which an encoder that learnt from ImageNet can describe")
+    return seen_by_encoder(f"the images are {kind}, which an encoder that learnt from ImageNet can describe", small)
+
+
+def seen_by_encoder(why: str, small: bool) -> Choice:
+    """Small defects are found better by the larger encoder; small pictures are enlarged, which takes time enough."""
+    return Choice("pretrained", why, {"encoder": LITE0 if small else LITE2})

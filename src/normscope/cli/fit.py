@@ -60,7 +60,7 @@ def fit(
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="Use a pretrained encoder, as it is: efficientnet-lite0, or a name that timm knows."),
+        typer.Option(help="A pretrained encoder, used as it is: efficientnet-lite0 to -lite2, or one that timm knows."),
     ] = None,
     set_: Annotated[list[str], typer.Option("--set", help="A setting of the method, key=value; may be repeated.")] = [],  # noqa: B006
     budget: Annotated[str | None, typer.Option(help="Train at most this long: 90s, 5m, 1h.  [default: 5m]")] = None,

@@ -134,44 +134,44 @@ class Pretrained(Method):
         """Each part is fitted to all images; its held-out scores are under what did not see the image. They give it a
         scale and a weight, and combined they are the held-out scores of the images."""
         n = len(batches)
-        studied = spread(n, self.settings.local_references)
-        drawn_in = studied[spread(len(studied), MOST_DEFECTIVE)] if self.has_heads else studied[:0]
-        times = min(MOST_TIMES, max(1, MOST_DEFECTIVE // len(studied)))
-        defects = batches.subset(drawn_in).through(self.encode_defective).repeated(times)
+        local_images = spread(n, self.settings.local_references)
+        changed_images = local_images[spread(len(local_images), MOST_DEFECTIVE)] if self.has_heads else local_images[:0]
+        times = min(MOST_TIMES, max(1, MOST_DEFECTIVE // len(local_images)))
+        defects = batches.subset(changed_images).through(self.encode_defective).repeated(times)
         channels = random_channels(sum(shape[0] for shape in self.encoder.shapes[1:-1]), self.settings.channels)
-        codes, code, local = self.fit_gaussians(batches, defects, studied, np.tile(drawn_in, times), channels)
-        place = np.searchsorted(studied, drawn_in)
-        near = local.normal[place]
-        pairs = Pairs(batches.subset(drawn_in), near, defects, local.defects, times)
+        origin = np.tile(changed_images, times)
+        codes, code, local = self.fit_gaussians(batches, defects, local_images, origin, channels)
+        surprisal = local.normal[np.searchsorted(local_images, changed_images)]
+        pairs = Pairs(batches.subset(changed_images), surprisal, defects, local.defects, times)
         heads = fit_defects(pairs, self.layout) if self.has_heads else None
         found = torch.stack([code.found, local.found, heads.found]) if heads else None
         weights = weights_of(codes, found)
         reference = {"channels": channels, "weights": weights, **under("code", code.reference)}
         reference |= under("local", {**local.reference, "hot": hottest_location(local.normal).quantile(USUAL)})
-        scores = [(np.arange(n), code.normal), (studied, hottest_location(local.normal))]
+        scores = [(np.arange(n), code.normal), (local_images, hottest_location(local.normal))]
         if heads and found is not None:
             warmth = WARMTH * weights[2] / weights[1]
-            hot = peak(log_heat(heads.normal, near, warmth)).quantile(USUAL)
+            hot = peak(log_heat(heads.normal, surprisal, warmth)).quantile(USUAL)
             reference |= under("heads", {**heads.reference, "warmth": warmth, "hot": hot}) | {"found": found}
-            scores.append((drawn_in, hottest(heads.normal)))
+            scores.append((changed_images, hottest(heads.normal)))
         parts = self.completed(scores, batches, reference)
         reference |= under("survival", fit_survival(parts))
         fold = random_folds(n).to(parts.device)
         return reference, combined(held_out(parts, fold, fit_survival, survival), weights)
 
     def fit_gaussians(
-        self, batches: Batches, defects: Batches, studied: Indices, origin: Indices, channels: Tensor
+        self, batches: Batches, defects: Batches, local_images: Indices, origin: Indices, channels: Tensor
     ) -> tuple[Tensor, Fitted, Fitted]:
-        """The codes [n, d], what is fitted to them, and what is fitted to the maps of the images that are studied.
+        """The codes [n, d], what is fitted to them, and what is fitted to the maps of `local_images`.
 
-        `origin` says which of all images each of the defective ones was.
+        `origin` has the index of the image that each of the defective ones was made from.
         """
         codes = torch.cat([self.code(encoded) for encoded in batches])
-        maps = torch.cat([self.maps(encoded, channels) for encoded in batches.subset(studied)])
+        maps = torch.cat([self.maps(encoded, channels) for encoded in batches.subset(local_images)])
         defective = ((self.code(encoded), self.maps(encoded, channels)) for encoded in defects)
         changed_codes, changed_maps = map(torch.cat, zip((codes[:0], maps[:0]), *defective, strict=True))
         code = fit_code(codes, changed_codes, origin)
-        return codes, code, fit_locations(maps, changed_maps, np.searchsorted(studied, origin))
+        return codes, code, fit_locations(maps, changed_maps, np.searchsorted(local_images, origin))
 
     def completed(self, scores: Sequence[tuple[Indices, Tensor]], batches: Batches, reference: Reference) -> Tensor:
         """[n, parts]: held-out scores of each part; of images that it was not fitted to, those under the reference."""

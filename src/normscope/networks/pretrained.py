@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from normscope.errors import SettingError
 from normscope.networks.efficientnet import SCALES, EfficientNetLite, from_published
 
-LITE0 = "efficientnet-lite0"
+LITE0, LITE2 = "efficientnet-lite0", "efficientnet-lite2"
 SECOND, LEAST = 0.6, 32  # of the side, and pixels: the second of two sizes
 ARCHITECTURE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?", re.IGNORECASE | re.ASCII)  # and perhaps a tag of its weights
 ENCODERS = f"give {LITE0} to -lite2, or a name from timm.list_models()"
