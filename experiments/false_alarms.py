@@ -2,8 +2,8 @@
 
 For each refit, 200 normal images are drawn at random to fit on, and up to 500 others, of training and test set, are
 scored. What is promised is a mean over such draws; its standard error is computed from the refits. All draws are from
-one data set, so that they overlap. Of magnetic tiles there are fewer: 100 to fit on, 300 others, at 192 pixels, where
-`pretrained` has all its parts.
+one data set, so that they overlap. Of magnetic tiles there are fewer: 100 to fit on, 300 others, by what `fit` chooses
+for photographs, at 192 pixels.
 """
 
 import itertools
@@ -18,7 +18,6 @@ from options import read_options
 from normscope import Detector, datasets
 from normscope.datasets import folder as folders
 from normscope.datasets.published import data_folder
-from normscope.settings import to_json
 from normscope.tables.names import title
 
 options = read_options(__doc__, "results/false_alarms.jsonl", "docs/false_alarms.png", budget="10s")
@@ -54,7 +53,7 @@ def measure(dataset: str, normal: int, method: str) -> dict:
         flagged[draw] = [detector.calibration.at(rate).anomalous(scores).mean() for rate in rates]
     calibrations = [detector.calibration.at(rate) for rate in rates]
     return {
-        "settings": to_json(detector.options.settings),
+        "settings": detector.card["settings"],
         "seed": 0,
         "images": fitted,
         "fresh": len(scores),
@@ -68,7 +67,7 @@ def measure(dataset: str, normal: int, method: str) -> dict:
 
 
 keys = [(*task, method) for task, method in itertools.product(options.tasks, methods)]
-keys += [] if options.quick else [(photographs, 0, "pretrained")]
+keys += [] if options.quick else [(photographs, 0, "auto")]
 found = options.lines(("dataset", "normal", "method"), keys, measure)
 figure, axes = panels([title(*task) for task in options.tasks])
 for axis, (dataset, normal) in zip(axes, options.tasks, strict=True):
