@@ -128,17 +128,18 @@ def forget(path: Path) -> None:
 
 
 def fit(out: Path, folder: Path, rounds: int) -> None:
-    """A fit of `pretrained` to a folder, beside its encoder on the same images in memory, each once."""
+    """A fit without options to a folder of photographs, beside its encoder on the same images in memory, each once."""
     keep_freed_memory()
     paths = [one.path for one in scan(folder) if one.kind is Kind.IMAGE]
     for number in range(rounds):
-        detector = Detector("pretrained")
+        detector = Detector()
         seconds = {"fit": timed(lambda one=detector: one.fit(folder))}
         model = detector.model
         pixels = store.from_paths(paths, model.size)[0]
         seconds["encoder"] = timed(lambda one=model, some=pixels: encoded(one, some))
-        line = {"what": "fit", "method": "pretrained", "images": len(paths), "size": list(model.size)}
-        append(out, {**line, "round": number, "seconds": seconds})
+        card = model.card
+        line = {"what": "fit", "method": card["method"], "images": len(paths), "size": list(model.size)}
+        append(out, {**line, "encoder": card["settings"]["encoder"], "round": number, "seconds": seconds})
 
 
 def encoded(model: Model, pixels: store.Store) -> None:

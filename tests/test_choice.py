@@ -32,13 +32,23 @@ def test_of_small_grey_images_their_number_says_who_learns_and_whether_the_encod
     assert (very_many.method, very_many.settings) == ("base", {"score": "surprisal"})
 
 
+@pytest.mark.parametrize(("side", "encoder"), [(32, "efficientnet-lite0"), (200, "efficientnet-lite2")])
+def test_photographs_are_seen_through_a_larger_encoder_than_small_pictures(side, encoder):
+    assert choose(*peek(pictures(side, True)), anomalies=False).settings == {"encoder": encoder}
+
+
 def test_labelled_anomalies_need_a_method_that_learns_from_them():
     assert choose(*peek(pictures(200, True)), anomalies=True).method == "surprisal"
 
 
-def test_a_size_that_is_not_square_needs_a_method_that_takes_it():
-    options, why = resolved(checked(size=(28, 56)), pictures(28, False), anomalies=False)
+@pytest.mark.parametrize(
+    ("size", "encoder"),
+    [((28, 56), "efficientnet-lite0"), ((96, 56), "efficientnet-lite0"), ((80, 120), "efficientnet-lite2")],
+)
+def test_a_size_that_is_not_square_needs_a_method_that_takes_it(size, encoder):
+    options, why = resolved(checked(size=size), pictures(28, False), anomalies=False)
     assert (options.method, why) == ("pretrained", "the size asked for is not a square")
+    assert options.settings.encoder == encoder
 
 
 def test_a_method_that_is_named_is_kept():
