@@ -42,8 +42,8 @@ def choose(some: Store, images: int, anomalies: bool) -> Choice:
 
     An encoder that learnt from photographs in colour sees more than one that learns from a few hundred images. Small
     grey images, as digits, clothes and small x-rays are, are unlike photographs: a network learns from them, and the
-    encoder has half a say unless there are very many. Of thousands, the complete objective of `base` learns as much as
-    `surprisal` in less time (docs/theory.md).
+    encoder gives half of the score unless there are very many. Of thousands, the complete objective of `base` learns
+    as much as `surprisal` in less time (docs/theory.md).
     """
     if anomalies:
         return Choice("surprisal", "it learns from labelled anomalies too")
@@ -51,9 +51,9 @@ def choose(some: Store, images: int, anomalies: bool) -> Choice:
     if small and some.grey:
         unlike, half = "the images are small and grey, unlike what a pretrained encoder has seen", {"pretrained": LITE0}
         if images <= FEW:
-            return Choice("surprisal", f"{unlike}, and few, so that such an encoder has half a say", half)
+            return Choice("surprisal", f"{unlike}, and few, so half of the score is such an encoder's", half)
         if images <= MANY:
-            return Choice("base", f"{unlike}; such an encoder has half a say", {"score": "surprisal", **half})
+            return Choice("base", f"{unlike}; half of the score is such an encoder's", {"score": "surprisal", **half})
         return Choice("base", unlike, {"score": "surprisal"})
     kind = "small pictures in colour" if small else "photographs"
     return seen_by_encoder(f"the images are {kind}, which an encoder that learnt from ImageNet can describe", small)

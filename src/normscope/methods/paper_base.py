@@ -37,7 +37,7 @@ MOST_VALUES = 2**26  # of the views that one image is scored by: a quarter of a 
 @dataclass(frozen=True)
 class Settings(Reading):
     """`score` is Algorithm 2 for ori. `score_clip=false` leaves the soft clip out of rand and mc, as their equation.
-    `pretrained` names an encoder as that of the method `pretrained`, which then has half a say in score=surprisal."""
+    `pretrained` names an encoder as that of the method `pretrained`, which then gives half of score=surprisal."""
 
     pretrained: str = ""
     score: Literal["ratio", "surprisal", "ori", "rand", "mc"] = "ratio"

@@ -82,7 +82,7 @@ class Surprisal(WithEncoder):
     of the third term, and as one more class of the head, whose −log p(no labelled anomaly) in each rotation is then a
     further part of the score. Without any the method is the same.
 
-    With `pretrained`, an encoder has half a say (`scoring/with_encoder.py`).
+    With `pretrained`, an encoder gives half of the score (`scoring/with_encoder.py`).
     """
 
     explains = True

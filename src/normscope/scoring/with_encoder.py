@@ -22,7 +22,7 @@ def frozen_encoder(name: str, shape: tuple[int, int, int]) -> Frozen | None:
 
 
 class WithEncoder(Method):
-    """A method that learns from scratch, and beside which a pretrained encoder, if there is one, has half a say.
+    """A method that learns from scratch; a pretrained encoder, if there is one, gives half of the score.
 
     Images teach a network what is peculiar to them, and an encoder knows what they do not show: it describes each in
     two sizes, and the surprisals of its codes are half of the score. What `finish`, `score` and `explain` get are the
