@@ -12,6 +12,7 @@ from normscope.tables.names import DATASET_NAMES, title
 
 OURS = ("surprisal", "pretrained")
 SHOWN = ("auto", "surprisal")
+FITS = {"auto": "`fit`", "pretrained": "`fit --encoder efficientnet-lite0`"}
 COMPARED = (0, 3, 6)
 CLASSES = 10
 CONTROL = "knn"  # by pixels: nothing is learnt
@@ -38,7 +39,7 @@ def by_default() -> str:
     for folder, some in grouped(lines("photographs.jsonl"), lambda line: line["folder"]).items():
         methods = grouped(some, lambda line: line["method"])
         means = [mean_and_sd([line["metrics"][name] for line in methods["auto"]]) for name in RATES]
-        others = {name: [*map(auroc, own)] for name, own in methods.items() if name != "auto"}
+        others = {name: [*map(auroc, own)] for name, own in methods.items() if name not in FITS}
         best = max(others, key=lambda name: statistics.mean(others[name]))
         body.append([folder, *means, shown(None), f"{mean_and_sd(others[best])} ({best})"])
     heads = [COLUMNS[name] for name in RATES]
@@ -210,12 +211,13 @@ def patches() -> str:
 
 
 def photographs() -> str:
-    """Folders with `fit`'s own choice, beside other methods on the same encoder: whole images, and where in them."""
+    """Folders with `fit`'s own choice, beside the smaller encoder, and other methods on the same one: whole images, and
+    where in them."""
     body = []
-    own = sorted(lines("photographs.jsonl"), key=lambda one: (one["folder"], one["method"] != "auto", one["method"]))
+    own = sorted(lines("photographs.jsonl"), key=lambda one: (one["folder"], one["method"] not in FITS, one["method"]))
     for (folder, method), some in grouped(own, lambda one: (one["folder"], one["method"])).items():
         values = [[one["metrics"][name] for one in some if name in one["metrics"]] for name in COLUMNS]
-        body.append([folder, "`fit`" if method == "auto" else method, *map(mean_and_sd, values)])
+        body.append([folder, FITS.get(method, method), *map(mean_and_sd, values)])
     return markdown_table(["", "", *COLUMNS.values()], *body)
 
 
