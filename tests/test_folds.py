@@ -44,12 +44,14 @@ class Combined(Surprisal):
         parts = torch.stack([held_out(x, fold, fit_gaussian, gaussian) for x in halves], 1)
         reference = {f"{i}.{name}": value for i, x in enumerate(halves) for name, value in fit_gaussian(x).items()}
         reference |= {f"survival.{name}": value for name, value in fit_survival(parts).items()}
-        return reference, combined(held_out(parts, fold, fit_survival, survival), torch.tensor([0.3, 0.7]))
+        nats = held_out(parts, fold, fit_survival, survival)
+        return reference, combined(nats, torch.tensor([0.3, 0.7]), reference["survival.known"])
 
     def score(self, images, reference):
         halves = images.flatten(1).chunk(2, 1)
         parts = torch.stack([gaussian(x, part(reference, str(i))) for i, x in enumerate(halves)], 1)
-        return combined(survival(parts, part(reference, "survival")), torch.tensor([0.3, 0.7]))
+        nats = survival(parts, part(reference, "survival"))
+        return combined(nats, torch.tensor([0.3, 0.7]), reference["survival.known"])
 
 
 class Nearest(Method):

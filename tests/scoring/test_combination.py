@@ -1,12 +1,17 @@
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from normscope.scoring.combination import combined, mean_cosine, share_found, weights_of
+from normscope.scoring.survival import fit_survival, survival
+
+KNOWN = torch.tensor(5.0)
 
 
 def test_one_clear_answer_suffices():
     equal = torch.full((2,), 0.5)
-    one, both, none = combined(torch.tensor([[20.0, 0.0], [20.0, 20.0], [0.0, 0.0]]), equal)
+    nats = torch.tensor([[20.0, 0.0], [20.0, 20.0], [0.0, 0.0]])
+    one, both, none = combined(nats, equal, torch.tensor(20.0))
     assert none == pytest.approx(0)
     assert both == pytest.approx(20)
     assert 16 < one < 20
@@ -14,8 +19,34 @@ def test_one_clear_answer_suffices():
 
 def test_a_heavier_score_counts_more():
     nats = torch.tensor([[8.0, 0.0], [0.0, 8.0]])
-    first, second = combined(nats, torch.tensor([0.9, 0.1]))
+    first, second = combined(nats, torch.tensor([0.9, 0.1]), KNOWN)
     assert first > second
+
+
+def test_a_single_score_is_itself_however_far_out():
+    nats = torch.tensor([[0.5], [5.0], [40.0], [1e6]])
+    torch.testing.assert_close(combined(nats, torch.ones(1), KNOWN), nats[:, 0], rtol=1e-4, atol=0)
+
+
+def test_what_is_far_out_is_the_most_surprising_still():
+    scores = combined(torch.tensor([[300.0, 1.0], [6.0, 6.0], [5.0, 1.0]]), torch.full((2,), 0.5), KNOWN)
+    assert (scores.diff() < 0).all()
+    assert scores[0] > 40
+
+
+def test_a_score_by_which_every_new_image_is_far_out_does_not_drown_the_other():
+    random = torch.Generator().manual_seed(0)
+    normal = torch.randn(200, 2, generator=random)
+    fine = torch.randn(200, 2, generator=random) + torch.tensor([20.0, 0.0])  # in another light
+    bad = torch.randn(200, 2, generator=random) + torch.tensor([20.0, 4.0])
+    reference = fit_survival(normal)
+    nats = survival(torch.cat([fine, bad]), reference)
+    held_back, straight = (
+        roc_auc_score([0] * 200 + [1] * 200, combined(nats, torch.tensor([0.3, 0.7]), known).numpy())
+        for known in (reference["known"], torch.tensor(torch.inf))
+    )
+    assert held_back > 0.9
+    assert straight < 0.6
 
 
 def test_the_share_found_is_at_the_false_alarm_rate():

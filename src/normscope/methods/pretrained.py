@@ -157,7 +157,8 @@ class Pretrained(Method):
         parts = self.completed(scores, batches, reference)
         reference |= under("survival", fit_survival(parts))
         fold = random_folds(n).to(parts.device)
-        return reference, combined(held_out(parts, fold, fit_survival, survival), weights)
+        nats = held_out(parts, fold, fit_survival, survival)
+        return reference, combined(nats, weights, reference["survival.known"])
 
     def fit_gaussians(
         self, batches: Batches, defects: Batches, local_images: Indices, origin: Indices, channels: Tensor
@@ -207,7 +208,7 @@ class Pretrained(Method):
 
     def score_of(self, encoded: Tensor, locations: Locations, reference: Reference) -> Tensor:
         nats = survival(self.part_scores(encoded, locations, reference), part(reference, "survival"))
-        return combined(nats, reference["weights"])
+        return combined(nats, reference["weights"], reference["survival.known"])
 
     def score(self, encoded: Tensor, reference: Reference) -> Tensor:
         return self.score_of(encoded, self.locations(encoded, reference), reference)

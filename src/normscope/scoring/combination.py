@@ -10,13 +10,26 @@ SMALL_STEEPNESS, SMALL_WHOLE = 4, 9  # the same, and a factor for the whole, whe
 LEAST = 0.02  # weight of a part: so that what it alone is sure of is heard
 
 
-def combined(nats: Tensor, weights: Tensor) -> Tensor:
+def combined(nats: Tensor, weights: Tensor, known: Tensor) -> Tensor:
     """Surprisals [n, k] and weights [k] of sum 1 → [n], the surprisal of a weighted mean of the p-values.
 
     Of their powers −½, which is between the geometric and the harmonic mean (Vovk & Wang 2020, Combining p-values via
-    averaging): one clear answer suffices, and the others cost it little.
+    averaging): one clear answer suffices, and the others cost it little. Where nats are extrapolated, beyond `known`,
+    they count by their logarithm: a part in which an odd image is far out, or every image in another light, does not
+    outdo what the others know. The mean is brought back to nats.
     """
-    return (POWER * nats + weights.log()).logsumexp(1) / POWER
+    mean = (POWER * held_back(nats, known) + weights.log()).logsumexp(1) / POWER
+    return given_back(mean, known)
+
+
+def held_back(nats: Tensor, known: Tensor) -> Tensor:
+    """What is beyond `known`, as its logarithm."""
+    return nats.minimum(known) + (nats - known).clamp(min=0).log1p()
+
+
+def given_back(nats: Tensor, known: Tensor) -> Tensor:
+    """The inverse of `held_back`."""
+    return nats.minimum(known) + (nats - known).clamp(min=0).expm1()
 
 
 def share_found(normal: Tensor, changed: Tensor) -> Tensor:

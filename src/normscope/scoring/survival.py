@@ -13,14 +13,15 @@ def fit_survival(scores: Tensor) -> Reference:
     """Of normal scores [n, k], which are best those of images that what scored them was not fitted to.
 
     Each of the k is turned into nats by a line through `knots` [k, m], where −log p is known, and on with `slope` [k]
-    above the last of them.
+    above the last of them. `known` is −log of the least share that n scores can show: what is above is extrapolated.
     """
     share = torch.linspace(0, 1 - TAIL, KNOTS, dtype=torch.float64)
     knots = scores.double().cpu().quantile(share, dim=0).T
     excess = (scores.double().cpu().T - knots[:, -1:]).clamp(min=0)
     mean_excess = excess.sum(1) / (excess > 0).sum(1).clamp(min=1)
     scale = 1e-3 * (knots[:, -1] - knots[:, 0]) + 1e-9
-    return {"knots": knots.float(), "slope": (1 / mean_excess.clamp(min=scale)).float()}
+    known = torch.tensor(float(len(scores))).log()
+    return {"knots": knots.float(), "slope": (1 / mean_excess.clamp(min=scale)).float(), "known": known}
 
 
 def survival(scores: Tensor, reference: Reference) -> Tensor:
