@@ -10,12 +10,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import torch
 from figures import COLOURS, panels, save
 from options import read_options
-from PIL import Image
-from sklearn.datasets import load_sample_image
+from pieces import pieces
 
 from normscope.benchmark.cell import Cell
 from normscope.benchmark.protocol import measure as measure_cell
@@ -34,24 +32,9 @@ def measure(folder: str, method: str, seed: int) -> dict:
     return measure_cell(Cell("folder", method, 0, seed, options.budget, {}), data)
 
 
-def crops(root: Path) -> Path:
-    """A small folder of the same layout, for a quick run: pieces of a photograph, some with a dark bar across."""
-    photograph = load_sample_image("china.jpg")
-    rng = np.random.default_rng(0)
-    for part, n in (("train/good", 24), ("test/good", 8), ("test/bar", 8)):
-        (root / part).mkdir(parents=True)
-        for number in range(n):
-            y, x = rng.integers(0, 300, 2)
-            piece = photograph[y : y + 96, x : x + 96].copy()
-            if part == "test/bar":
-                piece[40:44, 10:80] = 0
-            Image.fromarray(piece).save(root / part / f"{number}.png")
-    return root
-
-
-names = ("crops",) if options.quick else FOLDERS
+names = ("pieces",) if options.quick else FOLDERS
 with tempfile.TemporaryDirectory() as temporary:
-    root = crops(Path(temporary) / "crops").parent if options.quick else options.data_root
+    root = pieces(Path(temporary) / "pieces").parent if options.quick else options.data_root
     keys = [(name, "auto", seed) for seed in range(options.seeds) for name in names]
     keys += [(name, "pretrained", seed) for seed in range(options.seeds) for name in names if name != "breast"]
     found = options.lines(("folder", "method", "seed"), keys, measure)

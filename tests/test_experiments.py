@@ -34,6 +34,7 @@ SCRIPTS = {
     "references": ["references"],
     "frozen_head": ["frozen_head"],
     "photographs": ["photographs"],
+    "promised": ["promised"],
     "local_models": ["local_models"],
 }
 ALONE = {"entropy_term", "long_run"}  # those with a test of their own
