@@ -170,6 +170,19 @@ def false_alarms() -> str:
     return markdown_table(["", "calibration", "refits", "promised", "flagged", "promised", "flagged"], *body)
 
 
+def promised() -> str:
+    """What is found, and falsely flagged, at the thresholds that `fit` sets, with outliers and without."""
+    body = []
+    for (folder, excluding), own in grouped(
+        lines("promised.jsonl"), lambda line: (line["folder"], line["excluding"])
+    ).items():
+        shares = [mean_and_sd([line[what][place] for line in own]) for place in (0, 1) for what in ("found", "flagged")]
+        named = ", ".join(str(line["named"]) for line in own)
+        body.append([folder, "`fit --exclude-outliers`" if excluding else "`fit`", named, *shares])
+    heads = ["found at a promised 1 %", "false alarms", "found at a promised 5 %", "false alarms"]
+    return markdown_table(["", "", "images named", *heads], *body)
+
+
 def by_amount(
     name: str, key: str, what: str, amount: Callable[[float], str], cell: Callable[[list[Result]], str]
 ) -> str:

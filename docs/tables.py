@@ -38,6 +38,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "accuracy": product.accuracy,
     "rivals": product.rivals,
     "photographs": product.photographs,
+    "promised": product.promised,
     "local models": product.local_models,
     "tiles": product.tiles,
     "few anomalies": product.few_anomalies,
