@@ -2,7 +2,7 @@
 
 For each refit, 200 normal images are drawn at random to fit on, and up to 500 others, of training and test set, are
 scored. What is promised is a mean over such draws; its standard error is computed from the refits. All draws are from
-one data set, so that they overlap. Of magnetic tiles there are fewer: 100 to fit on, 300 others, by what `fit` chooses
+one data set, so that they overlap. Of magnetic tiles there are fewer: 100 to fit on, 400 others, by what `fit` chooses
 for photographs, at 192 pixels.
 """
 
