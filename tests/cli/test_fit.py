@@ -324,7 +324,7 @@ def test_outliers_among_the_normal_images_are_named(run, images, tmp_path, out):
     assert code == 0
     assert json.loads(printed)["outliers"] == [str(folder / "red.png")]
     *_, named, raised = err.splitlines()
-    assert "1 image may not be normal (--exclude-outliers leaves them out)" in err
+    assert "1 image may not be normal (take those out that are not, or --exclude-outliers)" in err
     assert "red.png" in named
     assert re.fullmatch(r"note: with them the threshold is [\d.e+]+, without them [\d.e+]+", raised)
     code, printed, err = run("fit", folder, "-o", out / "m", "--method", "pca", "--json", "--exclude-outliers")

@@ -247,7 +247,7 @@ def findings(fitted: "Fitted", folder: Path) -> dict[str, float | str | list[str
     if training["epochs"] is None and 0 < training["steps"] < FEW_STEPS:
         say(f"note: there was time for {plural(training['steps'], 'training step')} only; give a larger --budget")
     if outliers:
-        remedy = "left out" if data["excluded"] else "--exclude-outliers leaves them out"
+        remedy = "left out" if data["excluded"] else "take those out that are not, or --exclude-outliers"
         say(f"note: {plural(len(outliers), 'image')} may not be normal ({remedy}); the most surprising, with scores:")
         for outlier in outliers[:SHOWN]:
             say(f"  {outlier.score:9.2f}  {printable(outlier.path) if outlier.path else outlier.position}")
